@@ -1,0 +1,32 @@
+module github.com/banksman/banksman/cmd/banksman
+
+go 1.26.0
+
+require (
+	github.com/banksman/banksman/pkg v0.0.0
+	github.com/banksman/banksman/services/agent v0.0.0
+	github.com/banksman/banksman/services/gateway v0.0.0
+	github.com/banksman/banksman/services/notifier v0.0.0
+)
+
+require (
+	github.com/chromedp/cdproto v0.159.0 // indirect
+	github.com/chromedp/chromedp v0.23.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.17 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/rogpeppe/go-internal v1.16.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace (
+	github.com/banksman/banksman/pkg => ../../pkg
+	github.com/banksman/banksman/services/agent => ../../services/agent
+	github.com/banksman/banksman/services/gateway => ../../services/gateway
+	github.com/banksman/banksman/services/notifier => ../../services/notifier
+)
