@@ -1,0 +1,284 @@
+package hitl
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of a request, in bytes unless said otherwise.
+const (
+	MaxRequest    = 1 << 20 // the whole encoded request
+	MaxContent    = 1 << 20 // what a decision adds to the request it carries
+	MaxQuestions  = 4
+	MaxOptions    = 12
+	MaxTitle      = 500 // runes
+	MaxIdentifier = 256 // keys, session ids, tool call ids
+)
+
+// DefaultExpiresIn is how long a request waits when it does not say.
+const DefaultExpiresIn = 10 * time.Minute
+
+// Duration travels as a Go duration string, for example "90s" or "10m".
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("not a duration such as \"10m\": %q", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Request is what an agent asks. It holds nothing volatile, so that asking
+// again with the same key gives the same bytes; worker, attempt and trace
+// context travel as headers.
+type Request struct {
+	V             int             `json:"v"`
+	ID            string          `json:"id"`
+	Key           string          `json:"key,omitempty"`
+	Kind          string          `json:"kind"`
+	Tenant        string          `json:"tenant"`
+	Owner         string          `json:"owner"`
+	SessionID     string          `json:"session_id"`
+	ProjectID     string          `json:"project_id,omitempty"`
+	ParentSession string          `json:"parent_session,omitempty"`
+	AgentName     string          `json:"agent_name,omitempty"`
+	TurnID        string          `json:"turn_id,omitempty"`
+	ToolCallID    string          `json:"tool_call_id,omitempty"`
+	Title         string          `json:"title"`
+	Message       string          `json:"message,omitempty"`
+	Reason        string          `json:"reason,omitempty"`
+	Risk          string          `json:"risk,omitempty"`
+	Tool          *Tool           `json:"tool,omitempty"`
+	Questions     []Question      `json:"questions,omitempty"`
+	Schema        json.RawMessage `json:"schema,omitempty"`
+	URL           string          `json:"url,omitempty"`
+	Options       []AgentOption   `json:"options,omitempty"`
+	Suggestions   json.RawMessage `json:"suggestions,omitempty"`
+	Allowed       []string        `json:"allowed,omitempty"`
+	Audience      string          `json:"audience,omitempty"`
+	ExpiresIn     *Duration       `json:"expires_in,omitempty"`   // default DefaultExpiresIn; 0 = no deadline
+	AttentionIn   *Duration       `json:"attention_in,omitempty"` // default half of ExpiresIn
+	Source        *Source         `json:"source,omitempty"`
+}
+
+// Tool is the call that wants consent. Input is kept byte for byte.
+type Tool struct {
+	Name        string          `json:"name"`
+	DisplayName string          `json:"display_name,omitempty"`
+	Server      string          `json:"server,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Input       json.RawMessage `json:"input"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Cwd         string          `json:"cwd,omitempty"`
+	Paths       []string        `json:"paths,omitempty"`
+	Diff        json.RawMessage `json:"diff,omitempty"`
+	BlockedPath string          `json:"blocked_path,omitempty"`
+}
+
+// Question is one of the questions of a request of kind question.
+type Question struct {
+	ID                string   `json:"id,omitempty"` // default: its index
+	Header            string   `json:"header,omitempty"`
+	Question          string   `json:"question"`
+	Options           []Option `json:"options"`
+	MultiSelect       bool     `json:"multi_select,omitempty"`
+	AllowOther        *bool    `json:"allow_other,omitempty"` // default true
+	FreeTextExclusive bool     `json:"free_text_exclusive,omitempty"`
+	Required          *bool    `json:"required,omitempty"` // default true
+	Secret            bool     `json:"secret,omitempty"`   // refused until sealed answers exist
+}
+
+// Option is one choice. Value defaults to Label.
+type Option struct {
+	Value       string `json:"value,omitempty"`
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty"`
+	Preview     string `json:"preview,omitempty"`
+}
+
+// AgentOption is a choice of the agent's own, answered by its OptionID.
+type AgentOption struct {
+	OptionID string `json:"option_id"`
+	Name     string `json:"name"`
+	Kind     string `json:"kind,omitempty"`
+	Scope    string `json:"scope,omitempty"`
+	Effect   string `json:"effect"` // allow or deny
+}
+
+// Source says which protocol a request came from and keeps its original.
+type Source struct {
+	Protocol  string `json:"protocol,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+	RawB64    string `json:"raw_b64,omitempty"`
+}
+
+// Other reports whether free text is welcome beside the options.
+func (q *Question) Other() bool { return q.AllowOther == nil || *q.AllowOther }
+
+// MustAnswer reports whether the question needs an answer.
+func (q *Question) MustAnswer() bool { return q.Required == nil || *q.Required }
+
+// QuestionID is the question's id, or its index where it has none.
+func (r *Request) QuestionID(i int) string {
+	if id := r.Questions[i].ID; id != "" {
+		return id
+	}
+	return fmt.Sprint(i)
+}
+
+// OptionValue is the option's value, or its label where it has none.
+func (o *Option) OptionValue() string {
+	if o.Value != "" {
+		return o.Value
+	}
+	return o.Label
+}
+
+// Expiry returns how long the request waits; 0 means for ever.
+func (r *Request) Expiry() time.Duration {
+	if r.ExpiresIn == nil {
+		return DefaultExpiresIn
+	}
+	return time.Duration(*r.ExpiresIn)
+}
+
+// Attention returns after which time somebody else should be told; 0 means never.
+func (r *Request) Attention() time.Duration {
+	if r.AttentionIn != nil {
+		return time.Duration(*r.AttentionIn)
+	}
+	return r.Expiry() / 2
+}
+
+// Field is one problem of an input, by the name of the field that has it.
+type Field struct {
+	Field   string `json:"field"`
+	Problem string `json:"problem"`
+}
+
+// InvalidError lists what is wrong with an input.
+type InvalidError struct{ Fields []Field }
+
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Field + ": " + f.Problem
+	}
+	return "invalid: " + strings.Join(parts, "; ")
+}
+
+// Invalid makes an InvalidError with one field.
+func Invalid(field, format string, args ...any) *InvalidError {
+	return &InvalidError{Fields: []Field{{Field: field, Problem: fmt.Sprintf(format, args...)}}}
+}
+
+// ParseRequest decodes and validates the exact bytes of a request. The error,
+// if any, is an *InvalidError; the request is returned beside it as far as it
+// could be read, so that a caller can still say whose it is.
+func ParseRequest(raw []byte) (*Request, error) {
+	if len(raw) > MaxRequest {
+		return nil, Invalid("request", "is %d bytes, the limit is %d", len(raw), MaxRequest)
+	}
+	if err := CheckJSON(raw); err != nil {
+		return nil, Invalid("request", "%v", err)
+	}
+	var r Request
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, decodeErr("request", err)
+	}
+	return &r, r.Validate()
+}
+
+func decodeErr(field string, err error) *InvalidError {
+	if te, ok := err.(*json.UnmarshalTypeError); ok && te.Field != "" {
+		return Invalid(te.Field, "must not be a JSON %s", te.Value)
+	}
+	return Invalid(field, "%v", err)
+}
+
+// Validate checks the request against the rules of its kind. Unknown kinds
+// pass: they are shown raw and can be denied or dismissed, never allowed.
+func (r *Request) Validate() error {
+	var c checker
+	if r.V != 1 {
+		c.add("v", "must be 1")
+	}
+	c.need("id", r.ID)
+	c.need("kind", r.Kind)
+	c.need("tenant", r.Tenant)
+	c.need("owner", r.Owner)
+	c.need("session_id", r.SessionID)
+	c.need("title", r.Title)
+	c.max("title", r.Title, MaxTitle)
+	for _, f := range []struct{ name, value string }{
+		{"id", r.ID}, {"key", r.Key}, {"kind", r.Kind}, {"session_id", r.SessionID},
+		{"project_id", r.ProjectID}, {"parent_session", r.ParentSession}, {"agent_name", r.AgentName},
+		{"turn_id", r.TurnID}, {"tool_call_id", r.ToolCallID},
+	} {
+		c.max(f.name, f.value, MaxIdentifier)
+	}
+	switch r.Risk {
+	case "", "low", "medium", "high", "critical":
+	default:
+		c.add("risk", "must be low, medium, high or critical")
+	}
+	if r.Expiry() < 0 {
+		c.add("expires_in", "must not be negative")
+	}
+	if r.Attention() < 0 {
+		c.add("attention_in", "must not be negative")
+	}
+	for i, o := range r.Options {
+		at := fmt.Sprintf("options[%d].", i)
+		c.need(at+"option_id", o.OptionID)
+		if o.Effect != "allow" && o.Effect != "deny" {
+			c.add(at+"effect", "must be allow or deny")
+		}
+		for _, p := range r.Options[:i] {
+			if p.OptionID == o.OptionID {
+				c.add(at+"option_id", "stands twice")
+			}
+		}
+	}
+	if k, ok := LookupKind(r.Kind); ok {
+		c.fields = append(c.fields, k.Check(r)...)
+	}
+	return c.err()
+}
+
+type checker struct{ fields []Field }
+
+func (c *checker) add(field, problem string) {
+	c.fields = append(c.fields, Field{Field: field, Problem: problem})
+}
+
+func (c *checker) need(field, value string) {
+	if strings.TrimSpace(value) == "" {
+		c.add(field, "is missing")
+	}
+}
+
+func (c *checker) max(field, value string, n int) {
+	if utf8.RuneCountInString(value) > n {
+		c.add(field, fmt.Sprintf("is longer than %d characters", n))
+	}
+}
+
+func (c *checker) err() error {
+	if len(c.fields) == 0 {
+		return nil
+	}
+	return &InvalidError{Fields: c.fields}
+}

@@ -1,0 +1,67 @@
+package wire
+
+import "github.com/banksman/banksman/pkg/hitl"
+
+// Verbs of the service API (hitl.svc.<tenant>.<caller>.<verb>).
+const (
+	VerbAsk    = "ask"
+	VerbGet    = "get"
+	VerbList   = "list"
+	VerbDecide = "decide"
+	VerbCancel = "cancel"
+	VerbLogin  = "login" // a login link for this machine's person
+)
+
+// DecideCall decides. Token is a person's login token, for callers that
+// may not decide themselves.
+type DecideCall struct {
+	ID    string `json:"id"` // interaction id or key
+	Token string `json:"token,omitempty"`
+	hitl.Response
+}
+
+// GetCall names an interaction by id or key.
+type GetCall struct {
+	ID string `json:"id"`
+}
+
+// ListCall filters a list.
+type ListCall struct {
+	State string `json:"state,omitempty"` // pending (default) or closed
+	Limit int    `json:"limit,omitempty"` // default 1,000
+}
+
+// ListReply is the reply to list: an element per interaction.
+type ListReply struct {
+	Interactions []Interaction `json:"interactions"`
+}
+
+// AskReply is the decision, or pending: then the caller repeats the call.
+type AskReply struct {
+	Status   string         `json:"status"` // decided or pending
+	ID       string         `json:"id"`
+	Decision *hitl.Decision `json:"decision,omitempty"`
+}
+
+// LoginCall asks for a link, or (CLI) for a code that a person confirms
+// in the browser.
+type LoginCall struct {
+	CLI  bool   `json:"cli,omitempty"`
+	Poll string `json:"poll,omitempty"` // the secret of an earlier CLI request
+	Name string `json:"name,omitempty"` // what the confirmation shows, for example the host
+}
+
+// LoginReply is the reply: URL for a link; Code and Poll while a CLI request
+// waits for its confirmation, Token once it has it.
+type LoginReply struct {
+	URL       string `json:"url,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Poll      string `json:"poll,omitempty"`
+	Token     string `json:"token,omitempty"`
+	ExpiresAt string `json:"expires_at,omitempty"`
+}
+
+// ErrorReply is the body of a failed call.
+type ErrorReply struct {
+	Error Error `json:"error"`
+}
