@@ -110,6 +110,16 @@ func (d *Decision) WithoutRequest() *Decision {
 	return &c
 }
 
+// ShutdownComment is the comment of a cancelled decision whose withdrawal had
+// Shutdown set: the key is not used up.
+const ShutdownComment = "shutdown"
+
+// AsksAgain reports whether asking with the same key goes on with a new attempt
+// after this decision: nobody decided, because the asker was gone.
+func (d *Decision) AsksAgain() bool {
+	return d.Outcome == Orphaned || d.Outcome == Cancelled && d.Comment == ShutdownComment
+}
+
 // SameAnswer reports whether both decisions say the same by the same principal.
 func (d *Decision) SameAnswer(o *Decision) bool {
 	if d.Principal.Kind != o.Principal.Kind || d.Principal.ID != o.Principal.ID || d.Digest != o.Digest {
@@ -195,3 +205,7 @@ type Withdrawal struct {
 	// may ask again with the next attempt.
 	Shutdown bool `json:"shutdown,omitempty"`
 }
+
+// RuleShutdown is the Rule of a withdrawal by a worker that shut down: its
+// successor may ask again with the next attempt.
+const RuleShutdown = "shutdown"

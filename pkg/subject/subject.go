@@ -103,8 +103,15 @@ func Feed(caller, tenant string) string { return "hitl.feed." + Token(caller) + 
 // Direct is the API subject of a raw Direct Get of the last message under sub.
 func Direct(stream, sub string) string { return "$JS.API.DIRECT.GET." + stream + "." + sub }
 
-// WorkConsumer is the durable that the workers of a pool share.
-func WorkConsumer(tenant, pool string) string { return Token(tenant) + "-" + Token(pool) }
+// WorkConsumer is the durable that the workers of a pool share. Different pools
+// never get the same one: a tenant that contains the separator is hashed.
+func WorkConsumer(tenant, pool string) string {
+	t, p := Token(tenant), Token(pool)
+	if strings.Contains(t, "-") {
+		return Token(t + "." + p)
+	}
+	return t + "-" + p
+}
 
 // Parsed is what a stored subject says.
 type Parsed struct {

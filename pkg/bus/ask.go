@@ -1,0 +1,531 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+)
+
+const (
+	// grace is how much longer than the server's deadline an asker waits for
+	// the decision that says "expired".
+	grace = 5 * time.Second
+	// lastWords bounds the last read and the withdrawal after a wait.
+	lastWords = 5 * time.Second
+	// maxAttempts bounds how far Ask goes on from orphaned attempts.
+	maxAttempts = 1000
+	// readEvery is how often a waiting asker looks into the record, after the
+	// first looks.
+	readEvery = 30 * time.Second
+)
+
+// firstReads are the first looks, counted from the publish.
+var firstReads = []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second}
+
+// Answer is a decision together with what was decided.
+type Answer struct {
+	Decision *hitl.Decision
+	Ref      subject.Ref
+	// Request is the exact request that was decided; its digest is the
+	// decision's. With a repeated key these are the bytes of the first asking.
+	Request []byte
+	Attempt int // from 1
+}
+
+// Opened is a request that the server has stored.
+type Opened struct {
+	Ref     subject.Ref
+	Key     string
+	Attempt int
+	Request []byte // the exact bytes
+	// Again says that the request was stored already, by an earlier asking.
+	Again bool
+}
+
+// AskOption changes one Ask.
+type AskOption func(*askOptions)
+
+type askOptions struct {
+	keep   bool
+	opened func(Opened)
+}
+
+// Keep leaves a request that has a key open when the context ends, for an
+// asking with the same key to go on with.
+func Keep() AskOption { return func(o *askOptions) { o.keep = true } }
+
+// OnOpen calls fn once for each attempt whose request the server has stored.
+// Ask waits for fn.
+func OnOpen(fn func(Opened)) AskOption { return func(o *askOptions) { o.opened = fn } }
+
+// Encode returns the exact bytes that Ask would send for r and attempt (from
+// 1), and where. r must have a key. The error is an *hitl.InvalidError or a
+// *TooLargeError.
+func (c *Client) Encode(r *hitl.Request, attempt int) (subject.Ref, []byte, error) {
+	q := *r
+	if q.Key == "" {
+		return subject.Ref{}, nil, hitl.Invalid("key", "is missing")
+	}
+	q.V, q.Tenant, q.Owner = 1, c.cred.Tenant, c.cred.Name
+	q.ID = hitl.ID(q.Tenant, q.Owner, q.Key, attempt)
+	ref := subject.NewRef(q.Tenant, q.Owner, q.ID)
+	raw, err := hitl.Marshal(&q)
+	if err != nil {
+		return ref, nil, hitl.Invalid("request", "cannot be encoded: %v", err)
+	}
+	if limit := c.requestLimit(); len(raw) > limit {
+		return ref, nil, &TooLargeError{Size: len(raw), Limit: limit}
+	}
+	if _, err := hitl.ParseRequest(raw); err != nil {
+		return ref, nil, err
+	}
+	return ref, raw, nil
+}
+
+// requestLimit leaves room for the decision, which carries the request in
+// base64 and a content of its own.
+func (c *Client) requestLimit() int {
+	return int(max(0, min(hitl.MaxRequest, (c.nc.MaxPayload()-64<<10)/3)))
+}
+
+// Ask asks and blocks until there is a decision, whatever its outcome. It fills
+// in version, tenant, owner, id and, if it is empty, a random key; r itself is
+// left alone. Only a decision with a gateway's signature, for exactly this
+// request, is returned.
+//
+// The errors: *hitl.InvalidError and *TooLargeError (nothing was sent),
+// ErrKeyConflict, ErrForbidden, ErrBadDecision, and *WaitError, which matches
+// ErrNoDecision (the time is up), ErrStopped (ctx ended; also matches ctx's
+// error and cause) or ErrClosed. After an error there is no consent.
+//
+// When ctx ends the request is withdrawn in the background. It stays open with
+// Keep, and with ErrShutdown as ctx's cause, if r has a key. A key whose last
+// attempt was orphaned, or withdrawn by a shutdown, goes on with a new attempt.
+func (c *Client) Ask(ctx context.Context, r *hitl.Request, opts ...AskOption) (*Answer, error) {
+	a := &ask{c: c, req: *r, keyed: r.Key != ""}
+	for _, o := range opts {
+		o(&a.askOptions)
+	}
+	if !a.keyed {
+		a.req.Key = hitl.NewKey()
+	}
+	if !c.begin() {
+		return nil, &WaitError{Err: ErrClosed}
+	}
+	defer c.work.Done()
+	for a.attempt = 1; ; a.attempt++ {
+		ans, err := a.once(ctx)
+		if !errors.Is(err, errAskAgain) {
+			return ans, err
+		}
+	}
+}
+
+// errAskAgain: this attempt ended without using up its key.
+var errAskAgain = errors.New("ask again")
+
+// errDeadline is the cause of a wait whose time is up.
+var errDeadline = errors.New("deadline")
+
+// ask is one asking; attempt and what follows it change with each attempt.
+type ask struct {
+	c     *Client
+	req   hitl.Request
+	keyed bool
+	askOptions
+
+	attempt int
+	ref     subject.Ref
+	raw     []byte
+	sent    bool   // a publish was tried
+	stored  bool   // the request is on the server
+	seq     uint64 // the sequence our own publish got; 0: an earlier asking's
+	looked  bool   // the record was read after the publish
+	alarmed bool
+}
+
+func (a *ask) once(ctx context.Context) (*Answer, error) {
+	var err error
+	if a.ref, a.raw, err = a.c.Encode(&a.req, a.attempt); err != nil {
+		return nil, err
+	}
+	a.sent, a.stored, a.seq, a.looked, a.alarmed = false, false, 0, false, false
+
+	run, cancel := a.c.bound(ctx)
+	defer cancel(nil)
+	deadline := newDeadline(a.req.Expiry(), func() { cancel(errDeadline) })
+	defer deadline.stop()
+
+	ans, err := a.wait(run, deadline)
+	if err == nil || run.Err() == nil {
+		return ans, err
+	}
+	return a.stopped(ctx, context.Cause(run))
+}
+
+// deadline is the asker's own, by its own clock. A request without one waits
+// for ever.
+type deadline struct {
+	after time.Duration
+	timer *time.Timer
+}
+
+func newDeadline(expiry time.Duration, fn func()) *deadline {
+	if expiry <= 0 {
+		return &deadline{}
+	}
+	d := &deadline{after: expiry + grace}
+	d.timer = time.AfterFunc(d.after, fn)
+	return d
+}
+
+// restart counts from now: the request was stored.
+func (d *deadline) restart() {
+	if d.timer != nil && d.timer.Stop() {
+		d.timer.Reset(d.after)
+	}
+}
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// wait goes through the steps of an asking in their order: listen, publish,
+// look, wait. Its error counts only while ctx has not ended.
+func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
+	inbox := make(chan *nats.Msg, 4) // only wakes: what does not fit is read back
+	subj := subject.Inbox(a.ref)
+	listening, done := a.c.watchDenial(ctx, subj)
+	defer done()
+	sub, err := a.c.nc.ChanSubscribe(subj, inbox)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := a.c.flush(listening); err != nil {
+		return nil, err
+	}
+	if a.keyed {
+		// An earlier asking may have its decision, or have ended its attempt.
+		ans, err := a.look(listening)
+		if err != nil || ans != nil {
+			return ans, err
+		}
+	}
+	if ans, err := a.publish(listening); err != nil || ans != nil {
+		return ans, err
+	}
+	deadline.restart()
+	if a.opened != nil {
+		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0})
+	}
+	return a.await(listening, inbox)
+}
+
+// flush makes sure that the server knows our subscriptions.
+func (c *Client) flush(ctx context.Context) error {
+	var b backoff
+	for {
+		once, cancel := context.WithTimeout(ctx, tryTimeout)
+		err := c.nc.FlushWithContext(once)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if wait := c.pause(ctx, b.next(err)); wait != nil {
+			return wait
+		}
+	}
+}
+
+// publish stores the request, or finds out that it is stored or decided.
+func (a *ask) publish(ctx context.Context) (*Answer, error) {
+	m := expecting(subject.Request(a.ref), a.raw, 0)
+	m.Header.Set(hitl.HeaderAttempt, strconv.Itoa(a.attempt))
+	if a.c.worker != "" {
+		m.Header.Set(hitl.HeaderWorker, a.c.worker)
+	}
+	var b backoff
+	for {
+		a.sent = true
+		seq, err := a.c.store(ctx, m)
+		var conflict *conflictError
+		switch {
+		case err == nil:
+			a.seq, a.stored = seq, true
+			return nil, nil
+		case !errors.As(err, &conflict):
+			return nil, err
+		}
+		// Something is there: our own earlier try, an earlier asking, or a
+		// request that was decided meanwhile.
+		there, err := a.c.read(ctx, streamRequests, subject.Request(a.ref))
+		if err == nil {
+			a.stored = true
+			return nil, a.adopt(there)
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		if ans, err := a.look(ctx); err != nil || ans != nil {
+			return ans, err
+		}
+		// Neither request nor decision: deleted under our eyes, a replica that
+		// lags, or a full store.
+		if err := a.c.pause(ctx, b.next(conflict)); err != nil {
+			return nil, errors.Join(err, conflict)
+		}
+	}
+}
+
+// adopt takes over a stored request that says the same as ours.
+func (a *ask) adopt(there *nats.Msg) error {
+	if bytes.Equal(there.Data, a.raw) {
+		return nil
+	}
+	if !sameContent(there.Data, a.raw) {
+		return fmt.Errorf("%w (key %q)", ErrKeyConflict, a.req.Key)
+	}
+	a.raw = there.Data
+	return nil
+}
+
+func sameContent(x, y []byte) bool {
+	cx, errX := hitl.Canonical(x)
+	cy, errY := hitl.Canonical(y)
+	return errX == nil && errY == nil && bytes.Equal(cx, cy)
+}
+
+// await waits for the decision. Messages of the inbox and reconnects only make
+// it look earlier.
+func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error) {
+	published := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := 0; ; {
+		again := a.c.connected()
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case m := <-inbox:
+			if d, err := a.verify(m); err == nil {
+				return a.settle(d)
+			}
+			if ans, err := a.glance(ctx); err != nil || ans != nil {
+				return ans, err
+			}
+			continue
+		case <-again:
+		case <-timer.C:
+		}
+		ans, err := a.glance(ctx)
+		if ans != nil || fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+			return ans, err
+		}
+		next := readEvery
+		if n++; n < len(firstReads) {
+			next = firstReads[n] - time.Since(published)
+		}
+		if err != nil {
+			next = min(next, time.Second) // the server did not answer
+		}
+		timer.Reset(max(next, 0))
+	}
+}
+
+// look reads the record until the server has answered; nil, nil if there is no
+// decision.
+func (a *ask) look(ctx context.Context) (*Answer, error) {
+	m, err := a.c.read(ctx, streamDecisions, subject.Decision(a.ref))
+	return a.found(m, err)
+}
+
+// glance is look with one try.
+func (a *ask) glance(ctx context.Context) (*Answer, error) {
+	m, err := a.c.direct(ctx, streamDecisions, subject.Decision(a.ref))
+	ans, err := a.found(m, err)
+	if err == nil {
+		a.looked = true
+	}
+	return ans, err
+}
+
+func (a *ask) found(m *nats.Msg, err error) (*Answer, error) {
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.verify(m)
+	if err != nil {
+		return nil, nil // an alarm was raised; it is no decision
+	}
+	return a.settle(d)
+}
+
+// verify reads a decision and refuses what no gateway signed for this
+// interaction.
+func (a *ask) verify(m *nats.Msg) (*hitl.Decision, error) {
+	subj := subject.Decision(a.ref)
+	err := hitl.Verify(a.c.keys, m.Header.Get(hitl.HeaderSigner), m.Header.Get(hitl.HeaderSignature), subj, m.Data)
+	var d *hitl.Decision
+	if err == nil {
+		d, err = hitl.ParseDecision(m.Data)
+	}
+	if err == nil && d.InteractionID != a.ref.ID {
+		err = fmt.Errorf("the decision names interaction %q", d.InteractionID)
+	}
+	if err != nil && !a.alarmed {
+		a.alarmed = true
+		a.c.log.Error("ALARM: not a gateway's decision; it is ignored", "interaction", a.ref.ID, "subject", subj, "error", err)
+	}
+	return d, err
+}
+
+// settle holds a verified decision against the bytes that this asker has.
+func (a *ask) settle(d *hitl.Decision) (*Answer, error) {
+	if d.Digest != hitl.Digest(a.raw) {
+		own := a.seq != 0 && d.RequestSeq == a.seq
+		stored, err := d.Request()
+		switch {
+		case own || err != nil || stored != nil && hitl.Digest(stored) != d.Digest:
+			a.c.log.Error("ALARM: a decision's digest is not its request's", "interaction", a.ref.ID, "decision", d.DecisionID)
+			return nil, fmt.Errorf("%w (interaction %s)", ErrBadDecision, a.ref.ID)
+		case stored == nil || !sameContent(stored, a.raw):
+			return nil, fmt.Errorf("%w (key %q)", ErrKeyConflict, a.req.Key)
+		}
+		a.raw = stored // an earlier asking with the same content
+	}
+	// Such a decision ends this asking only if it was made for it: for the
+	// message we stored, or while we waited on an earlier asking's.
+	mine := a.looked
+	if a.seq != 0 {
+		mine = d.RequestSeq == a.seq
+	}
+	if d.AsksAgain() && !mine && a.attempt < maxAttempts {
+		return nil, errAskAgain
+	}
+	return &Answer{Decision: d, Ref: a.ref, Request: a.raw, Attempt: a.attempt}, nil
+}
+
+// stopped ends a wait that ran into its deadline, its context's end, or the
+// client's.
+func (a *ask) stopped(ctx context.Context, cause error) (*Answer, error) {
+	w := &WaitError{Ref: a.ref, Attempt: a.attempt, Stored: a.stored}
+	shutdown := errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrClosed)
+	switch {
+	case errors.Is(cause, errDeadline):
+		// The decision may have been made while its message was lost.
+		last, cancel := context.WithTimeout(ctx, lastWords)
+		defer cancel()
+		if ans, err := a.look(last); ans != nil || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+			return ans, err
+		}
+		w.Err = ErrNoDecision
+		if !a.stored {
+			w.Err = fmt.Errorf("%w: the request could not be stored: %w", ErrNoDecision, ErrUnavailable)
+		}
+	case errors.Is(cause, ErrClosed):
+		w.Err = cause
+	default:
+		w.Err = fmt.Errorf("%w: %w", ErrStopped, errors.Join(ctx.Err(), cause))
+		w.Open = a.keyed && (a.keep || shutdown)
+	}
+	if shutdown && a.keyed {
+		w.Open = true
+	}
+	if !w.Open && a.sent {
+		a.c.withdrawLater(a.ref, hitl.Withdrawal{V: 1, Reason: reason(cause), Shutdown: shutdown})
+	}
+	return nil, w
+}
+
+func reason(cause error) string {
+	switch {
+	case errors.Is(cause, errDeadline):
+		return "the asker's time was up"
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrClosed):
+		return "the asker shut down"
+	}
+	return "the asker stopped waiting"
+}
+
+// withdrawLater withdraws in the background, for a bounded time. The caller is
+// a counted call, so Close waits for this one too.
+func (c *Client) withdrawLater(ref subject.Ref, w hitl.Withdrawal) {
+	c.work.Add(1)
+	go func() {
+		defer c.work.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+		defer cancel()
+		if err := c.withdraw(ctx, ref, w); err != nil {
+			c.log.Warn("could not withdraw", "interaction", ref.ID, "error", err)
+		}
+	}()
+}
+
+// Withdraw takes a request back. An interaction that has its decision keeps it.
+func (c *Client) Withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawal) error {
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.work.Done()
+	ctx, cancel := c.bound(ctx)
+	defer cancel(nil)
+	w.V = 1
+	return c.withdraw(ctx, ref, w)
+}
+
+func (c *Client) withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawal) error {
+	data, err := hitl.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return c.storeOnce(ctx, subject.Withdraw(ref), data)
+}
+
+// Ack tells what became of a decision here: stage is one of hitl.Delivered,
+// hitl.Applied and hitl.Refused. Of repeated acks of a stage the first counts.
+func (c *Client) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, detail string) error {
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.work.Done()
+	ctx, cancel := c.bound(ctx)
+	defer cancel(nil)
+	data, err := hitl.Marshal(hitl.Ack{V: 1, Stage: stage, DecisionID: decisionID, At: time.Now().UTC(), Detail: detail})
+	if err != nil {
+		return err
+	}
+	return c.storeOnce(ctx, subject.Ack(ref, stage), data)
+}
+
+// storeOnce stores data under subj unless something is there already.
+func (c *Client) storeOnce(ctx context.Context, subj string, data []byte) error {
+	var b backoff
+	for {
+		_, err := c.store(ctx, expecting(subj, data, 0))
+		var conflict *conflictError
+		switch {
+		case !errors.As(err, &conflict):
+			return err
+		case conflict.code == codeWrongLastSeq:
+			return nil
+		}
+		// The store is full: that can pass.
+		if wait := c.pause(ctx, b.next(err)); wait != nil {
+			return errors.Join(wait, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+var (
+	// ErrClosed: the client was closed, or its connection is gone for good (the
+	// server revoked the identity). A process ends then and is started again.
+	ErrClosed = errors.New("bus: closed")
+	// ErrForbidden: the server does not let this identity do that.
+	ErrForbidden = errors.New("bus: forbidden")
+	// ErrUnavailable: nobody answered a call, or nothing could be stored in time.
+	// Nothing is known about what became of it.
+	ErrUnavailable = errors.New("bus: unavailable")
+	// ErrNotFound: nothing is stored there.
+	ErrNotFound = errors.New("bus: not found")
+
+	// ErrKeyConflict: the key was used for a request with other content.
+	ErrKeyConflict = errors.New("bus: the key belongs to a request with other content")
+	// ErrBadDecision: the stored decision is signed but was not made for the
+	// request that this asker holds. It must not be acted on.
+	ErrBadDecision = errors.New("bus: the decision is for another request")
+	// ErrNoDecision: the time is up and there is no decision. The caller denies.
+	ErrNoDecision = errors.New("bus: no decision in time")
+	// ErrStopped: the wait ended before there was a decision.
+	ErrStopped = errors.New("bus: stopped waiting")
+
+	// ErrShutdown is for the cause of a context: cancelling Ask's context with
+	// it leaves a keyed request open for a successor, and withdraws another one
+	// in a way that does not use up its key.
+	ErrShutdown = errors.New("bus: asker shuts down")
+)
+
+// TooLargeError is a request that the server could not store together with its
+// decision. Nothing was sent.
+type TooLargeError struct{ Size, Limit int } // bytes
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the request is %d bytes, the limit is %d", e.Size, e.Limit)
+}
+
+// WaitError is an Ask that ended without a decision. It matches ErrNoDecision
+// or ErrStopped, and whatever ended it: the context's error and its cause.
+type WaitError struct {
+	Ref     subject.Ref
+	Attempt int
+	// Open says that the request was left open for a successor; otherwise it
+	// is being withdrawn.
+	Open bool
+	// Stored says that the server acknowledged the request.
+	Stored bool
+	Err    error
+}
+
+func (e *WaitError) Error() string {
+	return "interaction " + e.Ref.ID + ": " + e.Err.Error()
+}
+
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// ServiceError is the refusal of a service call. Body.Code is stable;
+// Body.Error is for people.
+type ServiceError struct {
+	Verb string
+	Body wire.Error
+}
+
+func (e *ServiceError) Error() string {
+	s := e.Verb + ": " + e.Body.Code
+	if e.Body.Error != "" {
+		s += ": " + e.Body.Error
+	}
+	for _, f := range e.Body.Fields {
+		s += "; " + f.Field + " " + f.Problem
+	}
+	return s
+}
