@@ -72,13 +72,18 @@ type ProcessState struct {
 	// Unreachable says that the worker misses its heartbeats; answers are
 	// still taken.
 	Unreachable bool `json:"unreachable,omitempty"`
-	// PendingRequests are all that wait, oldest first; PendingRequest is the
-	// first of them.
+	// PendingRequests are what waits, oldest first, at most MaxPending of
+	// PendingCount; PendingRequest is the first of them.
+	PendingCount    int       `json:"pending_count"`
 	PendingRequests []Summary `json:"pending_requests"`
 	PendingRequest  *Summary  `json:"pending_request,omitempty"`
 	// Closed are the interactions that this change ended.
 	Closed []Closed `json:"closed,omitempty"`
 }
+
+// MaxPending is how many summaries one ProcessState carries; the rest is had by
+// GET /api/interactions.
+const MaxPending = 200
 
 // Summary is an interaction in a list. It stays under 2 KiB without Body.
 type Summary struct {

@@ -1,0 +1,38 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// Opened is the body of an open event on the bus: what gateways and the
+// notifier need to know of an interaction that waits.
+type Opened struct {
+	V int `json:"v"`
+	Summary
+	RequestSeq uint64      `json:"request_seq"`
+	Worker     string      `json:"worker,omitempty"`
+	Policy     hitl.Policy `json:"policy"`
+	// RequestB64 is the exact request where it is at most MaxInline bytes.
+	RequestB64 string `json:"request_b64,omitempty"`
+}
+
+// MaxInline is the largest request that travels inside Opened, in bytes.
+const MaxInline = 16 << 10
+
+// Ended is the body of a closed event on the bus.
+type Ended struct {
+	V int `json:"v"`
+	Closed
+}
+
+// SessionVerdict is what gateways say of a session whose worker is gone.
+type SessionVerdict struct {
+	V          int       `json:"v"`
+	State      string    `json:"state"` // dead
+	Reason     string    `json:"reason"`
+	Worker     string    `json:"worker"`
+	Generation int       `json:"generation"`
+	At         time.Time `json:"at"`
+}
