@@ -205,7 +205,3 @@ type Withdrawal struct {
 	// may ask again with the next attempt.
 	Shutdown bool `json:"shutdown,omitempty"`
 }
-
-// RuleShutdown is the Rule of a withdrawal by a worker that shut down: its
-// successor may ask again with the next attempt.
-const RuleShutdown = "shutdown"

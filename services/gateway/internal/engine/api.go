@@ -1,0 +1,98 @@
+// Package engine is the core of a gateway: intake, the one decide path,
+// deadlines, the sweeper, and the projection of streams into what people see.
+// It knows neither HTTP nor WebSocket; package door gives it to people.
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+// API is what the doors use. *Engine implements it; all methods are safe for
+// concurrent use.
+type API interface {
+	// Ready is closed once the open set is loaded.
+	Ready() <-chan struct{}
+	// Healthy reports why the engine cannot be trusted to take decisions now.
+	Healthy() error
+	// Watch calls fn for every update from a consistent point on, in order; fn
+	// must not block and must not call the engine. If cursor is still good,
+	// recovered is true and missed holds the frames since then; otherwise
+	// snapshot holds the whole state at that point.
+	Watch(cursor string, fn func(Update)) Watch
+	// Sessions is the state of all sessions now.
+	Sessions() []wire.ProcessState
+	// Transcript reads the stored events of a session that are after from and
+	// not after upto (both cursors; from may be empty for the beginning). reset
+	// is true where from could not be honoured and the whole is returned.
+	Transcript(ctx context.Context, session string, from, upto string) (events []wire.Event, reset bool, err error)
+	// Cursor is the position of the newest update.
+	Cursor() string
+	// Interaction finds one by its id or key, open or decided.
+	Interaction(ctx context.Context, id string) (*wire.Interaction, error)
+	// Interactions lists: state pending (oldest first) or closed (newest first).
+	Interactions(ctx context.Context, state string, limit int) ([]wire.Interaction, error)
+	// Decide is the one way to decide.
+	Decide(ctx context.Context, a Attempt) wire.Receipt
+	// Start asks a worker to run a new session and returns its key.
+	Start(ctx context.Context, s *hitl.Start) (sessionKey string, err error)
+	// Command sends a command to a session's worker, named by id or key.
+	Command(ctx context.Context, session string, c hitl.Command) (hitl.CommandReply, error)
+	// Runtimes are what the workers that beat can run, sorted.
+	Runtimes() []string
+	// ResolveSession turns a session id or key into the key.
+	ResolveSession(idOrKey string) (string, error)
+}
+
+// Errors of the engine.
+var (
+	ErrNotFound  = errors.New("not found")
+	ErrAmbiguous = errors.New("more than one has this id: use its key")
+	ErrNoWorker  = errors.New("no agent worker is connected")
+)
+
+// Attempt is one attempt to decide, by whoever.
+type Attempt struct {
+	hitl.Response
+	Principal hitl.Principal
+	Channel   string // web, cli, http, service ...
+	Assurance string // session, link ...
+	// WaiveDigest is for doors whose protocol has no digest; what is decided is
+	// then what is stored.
+	WaiveDigest bool
+	// Kind, where set, must be the interaction's kind, else it is not found:
+	// for doors that serve one kind.
+	Kind string
+}
+
+// Update is one step of the projection. The frames are encoded once for all.
+type Update struct {
+	Cursor     string
+	SessionKey string
+	// All is a frame for every client: process_state or delivery. May be nil.
+	All []byte
+	// Events are for clients that subscribed to the session. Stored says that
+	// they are in its transcript, at Cursor; otherwise they are live deltas.
+	Events []wire.Event
+	Stored bool
+}
+
+// Watch is a registered watcher.
+type Watch struct {
+	Cursor    string
+	Recovered bool
+	Missed    [][]byte
+	Snapshot  []wire.ProcessState
+	// Stop ends the calls; after it returns fn is not running.
+	Stop func()
+}
+
+// After reports whether the stored update u is not yet covered by cursor.
+func (u Update) After(cursor string) bool { return after(u.Cursor, cursor) }
+
+// Clock tells the time; tests bring their own.
+type Clock func() time.Time

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+)
+
+// Start implements API.
+func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
+	s.V = 1
+	if s.SessionID == "" {
+		s.SessionID = uuid.NewString()
+	}
+	if strings.TrimSpace(s.Runtime) == "" {
+		return "", hitl.Invalid("runtime", "is missing")
+	}
+	if s.Runtime != "demo" && strings.TrimSpace(s.Prompt) == "" && len(s.Attachments) == 0 {
+		return "", hitl.Invalid("prompt", "is missing")
+	}
+	if len(e.Runtimes()) == 0 {
+		return "", ErrNoWorker
+	}
+	if err := e.opts.Journal.Enqueue(ctx, s); err != nil {
+		return "", err
+	}
+	return subject.NewSession(s.Tenant, s.Pool, s.SessionID).String(), nil
+}
+
+// Command implements API.
+func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.CommandReply, error) {
+	e.mu.Lock()
+	key, err := e.sessionByID(id)
+	e.mu.Unlock()
+	if err != nil {
+		return hitl.CommandReply{}, err
+	}
+	c.V = 1
+	if c.CommandID == "" {
+		c.CommandID = uuid.NewString()
+	}
+	m, err := e.opts.Conn.RequestWithContext(ctx, subject.Command(key), data(c))
+	if errors.Is(err, nats.ErrNoResponders) {
+		return hitl.CommandReply{}, ErrNoWorker
+	}
+	if err != nil {
+		return hitl.CommandReply{}, err
+	}
+	var r hitl.CommandReply
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		return r, fmt.Errorf("the worker's reply cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// ResolveSession implements API.
+func (e *Engine) ResolveSession(id string) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key, err := e.sessionByID(id)
+	return key.String(), err
+}
+
+// sessionByID finds a session by its key or its plain id. Called with the lock
+// held.
+func (e *Engine) sessionByID(id string) (subject.Session, error) {
+	if ref, ok := parseKey(id); ok {
+		key := subject.Session{Tenant: ref.Tenant, Owner: ref.Owner, ID: ref.ID}
+		if e.sessions[key] != nil {
+			return key, nil
+		}
+	}
+	var hits []subject.Session
+	for key, s := range e.sessions {
+		if s.state.SessionID == id {
+			hits = append(hits, key)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return subject.Session{}, ErrNotFound
+	case 1:
+		return hits[0], nil
+	}
+	return subject.Session{}, ErrAmbiguous
+}

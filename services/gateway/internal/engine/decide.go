@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/policy"
+)
+
+// system is the principal of outcomes that nobody chose.
+var system = hitl.Principal{Kind: "system", ID: "gateway", Name: "Banksman"}
+
+// decideLimit bounds one attempt: after it the outcome is unknown and a retry
+// with the same content is safe.
+const decideLimit = 10 * time.Second
+
+// target is a request that can be decided, with its exact bytes.
+type target struct {
+	admission
+	raw     []byte
+	digest  string
+	request *hitl.Request
+}
+
+// Decide implements API. It is the only path by which anybody decides.
+func (e *Engine) Decide(ctx context.Context, a Attempt) wire.Receipt {
+	ctx, cancel := context.WithTimeout(ctx, decideLimit)
+	defer cancel()
+	rec := e.decide(ctx, &a)
+	if rec.Decision != nil {
+		rec.Decision = rec.Decision.WithoutRequest()
+	}
+	return wire.Receipt{
+		Type: wire.TypeReceipt, Ref: a.Ref, RequestID: a.RequestID, SessionID: a.SessionID, Receipt: rec,
+	}
+}
+
+func (e *Engine) decide(ctx context.Context, a *Attempt) hitl.Receipt {
+	if a.RequestID == "" && a.ToolCallID == "" {
+		return invalid(hitl.Invalid("request_id", "is missing"))
+	}
+	ref, err := e.resolve(a)
+	if err != nil {
+		return failure(err)
+	}
+	t, winner, err := e.find(ctx, ref)
+	switch {
+	case err != nil:
+		return failure(err)
+	case winner != nil:
+		return e.late(a, winner)
+	}
+	if a.Kind != "" && t.request.Kind != a.Kind {
+		return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
+	}
+	if a.Principal.Kind != "person" && a.Principal.Kind != "service" && a.Principal.Kind != "rule" {
+		return hitl.Receipt{Status: hitl.Forbidden, Error: "only people, services and rules decide"}
+	}
+	if a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == ref.Owner {
+		return hitl.Receipt{Status: hitl.Forbidden, Error: "an owner cannot decide its own request"}
+	}
+	content, err := hitl.Evaluate(t.request, &a.Response)
+	if err != nil {
+		return invalid(err)
+	}
+	switch {
+	case a.Digest == "" && !a.WaiveDigest:
+		return invalid(hitl.Invalid("digest", "is missing: name the request that was shown"))
+	case a.Digest != "" && a.Digest != t.digest:
+		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
+	}
+	if d := deadline(t.request, t.requestedAt); !d.IsZero() && !e.now().Before(d) {
+		winner, err := e.settle(ctx, ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+		if err != nil {
+			return failure(err)
+		}
+		return e.late(a, winner)
+	}
+	d := t.decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
+	winner, won, err := e.opts.Journal.Decide(ctx, ref, d)
+	if err != nil {
+		return failure(err)
+	}
+	e.decided(t, winner)
+	if won {
+		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
+		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
+	}
+	return e.late(a, winner)
+}
+
+// late is the receipt for an attempt on what is decided already.
+func (e *Engine) late(a *Attempt, w *journal.StoredDecision) hitl.Receipt {
+	if raw, err := w.Request(); err == nil && raw != nil {
+		if r, err := hitl.ParseRequest(raw); err == nil {
+			if a.Kind != "" && r.Kind != a.Kind {
+				return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
+			}
+			c, err := hitl.Evaluate(r, &a.Response)
+			mine := hitl.Decision{Digest: w.Digest, Principal: a.Principal}
+			if err == nil && (a.Digest == w.Digest || a.Digest == "" && a.WaiveDigest) {
+				mine.Content = *c
+				if mine.SameAnswer(w.Decision) {
+					return hitl.Receipt{Status: hitl.Duplicate, Decision: w.Decision}
+				}
+			}
+		}
+	}
+	if w.Outcome == hitl.Expired {
+		return hitl.Receipt{Status: hitl.TooLate, Error: "nobody decided in time", Decision: w.Decision}
+	}
+	return hitl.Receipt{Status: hitl.AlreadyDecided, Error: "decided already", Decision: w.Decision}
+}
+
+func invalid(err error) hitl.Receipt {
+	var inv *hitl.InvalidError
+	if errors.As(err, &inv) {
+		return hitl.Receipt{Status: hitl.BadInput, Error: inv.Error(), Fields: inv.Fields}
+	}
+	return hitl.Receipt{Status: hitl.BadInput, Error: err.Error()}
+}
+
+func failure(err error) hitl.Receipt {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return hitl.Receipt{Status: hitl.NotFound, Error: "no such interaction"}
+	case errors.Is(err, ErrAmbiguous):
+		return invalid(hitl.Invalid("request_id", "%v", ErrAmbiguous))
+	}
+	var inv *hitl.InvalidError
+	if errors.As(err, &inv) {
+		return invalid(err)
+	}
+	return hitl.Receipt{
+		Status: hitl.Unavailable,
+		Error:  "the decision could not be stored now; it is unknown whether it counts, and trying again is safe",
+	}
+}
+
+// resolve finds whom an attempt means. A session, where named, must be the
+// interaction's own.
+func (e *Engine) resolve(a *Attempt) (subject.Ref, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.RequestID != "" {
+		ref, err := e.lookup(a.RequestID)
+		if err != nil {
+			return ref, err
+		}
+		if a.SessionID != "" && !e.inSession(ref, a.SessionID) {
+			return subject.Ref{}, ErrNotFound
+		}
+		return ref, nil
+	}
+	// Tool call ids are unique inside a turn only: they name the one open
+	// interaction of a session that carries them.
+	key, err := e.sessionByID(a.SessionID)
+	if err != nil {
+		return subject.Ref{}, err
+	}
+	var hits []subject.Ref
+	if s := e.sessions[key]; s != nil {
+		for _, en := range s.pending {
+			if en.summary.ToolCallID == a.ToolCallID && !en.decided {
+				hits = append(hits, en.ref)
+			}
+		}
+	}
+	if len(hits) == 0 {
+		if ref, ok := e.closed.byToolCall(key, a.ToolCallID); ok {
+			return ref, nil
+		}
+		return subject.Ref{}, ErrNotFound
+	}
+	if len(hits) > 1 {
+		return subject.Ref{}, hitl.Invalid("tool_call_id", "names more than one interaction: use request_id")
+	}
+	return hits[0], nil
+}
+
+// lookup turns an id or a key into a ref; unknown keys pass, because the
+// record may know more than this gateway holds. Called with the lock held.
+func (e *Engine) lookup(id string) (subject.Ref, error) {
+	if ref, ok := parseKey(id); ok {
+		return ref, nil
+	}
+	refs := e.byID[id]
+	if len(refs) == 0 {
+		refs = e.closed.byPlainID(id)
+	}
+	switch len(refs) {
+	case 0:
+		return subject.Ref{}, ErrNotFound
+	case 1:
+		return refs[0], nil
+	}
+	return subject.Ref{}, ErrAmbiguous
+}
+
+func (e *Engine) inSession(ref subject.Ref, session string) bool {
+	var key subject.Session
+	var id string
+	if en := e.open[ref]; en != nil {
+		key, id = en.session, en.summary.SessionID
+	} else if c := e.closed.get(ref); c != nil {
+		key, id = subject.NewSession(c.Tenant, c.Owner, c.SessionID), c.SessionID
+	} else {
+		return true // not held here: find settles it by the stored request
+	}
+	return session == key.String() || session == id
+}
+
+// find loads what is to be decided: the open request, or the decision that
+// exists already.
+func (e *Engine) find(ctx context.Context, ref subject.Ref) (*target, *journal.StoredDecision, error) {
+	e.mu.Lock()
+	en := e.open[ref]
+	var t *target
+	if en != nil && !en.decided {
+		t = &target{admission: en.admission, raw: en.raw, digest: en.summary.Digest}
+	}
+	e.mu.Unlock()
+	if t == nil || t.raw == nil {
+		w, err := e.opts.Journal.Decision(ctx, ref)
+		if err == nil {
+			return nil, w, nil
+		}
+		if !errors.Is(err, journal.ErrNotFound) {
+			return nil, nil, err
+		}
+		m, err := e.opts.Journal.Request(ctx, ref)
+		if errors.Is(err, journal.ErrNotFound) {
+			return nil, nil, ErrNotFound
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		r, a, err := e.examine(ref, *m)
+		if err != nil {
+			return nil, nil, ErrNotFound // intake settles it as invalid
+		}
+		return &target{admission: a, raw: m.Data, digest: hitl.Digest(m.Data), request: r}, nil, nil
+	}
+	r, err := hitl.ParseRequest(t.raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.request = r
+	return t, nil, nil
+}
+
+// decision makes the record.
+func (t *target) decision(c hitl.Content, p hitl.Principal, channel, assurance string, now time.Time) *hitl.Decision {
+	d := &hitl.Decision{
+		V: 1, DecisionID: uuid.NewString(), InteractionID: t.request.ID, Digest: t.digest, Content: c,
+		Principal: p, Channel: channel, Assurance: assurance, Policy: t.policy, DecidedAt: now.UTC(),
+		RequestSeq: t.seq, RequestedAt: t.requestedAt.UTC(),
+	}
+	if c.Outcome != hitl.InvalidIX {
+		d.RequestB64 = base64.StdEncoding.EncodeToString(t.raw)
+	}
+	return d
+}
+
+// settle stores an outcome that no person chose. Whoever was first counts.
+func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p hitl.Principal, channel string) (*journal.StoredDecision, error) {
+	t, winner, err := e.find(ctx, ref)
+	if err != nil || winner != nil {
+		if winner != nil {
+			e.finishLater(ref, winner)
+		}
+		return winner, err
+	}
+	winner, _, err = e.opts.Journal.Decide(ctx, ref, t.decision(c, p, channel, "", e.now()))
+	if err != nil {
+		return nil, err
+	}
+	e.decided(t, winner)
+	return winner, nil
+}
+
+// refuse stores the outcome invalid for a request that nobody will see.
+func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
+	r := &hitl.Request{ID: ref.ID}
+	t := &target{
+		admission: admission{ref: ref, seq: m.Seq, requestedAt: m.Time, policy: hitl.Policy{Version: policy.Version}},
+		digest:    hitl.Digest(m.Data), request: r,
+	}
+	d := t.decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
+	_, _, err := e.opts.Journal.Decide(ctx, ref, d)
+	return err
+}
+
+// decided hides what has a decision now and tells the streams.
+func (e *Engine) decided(t *target, w *journal.StoredDecision) {
+	e.mu.Lock()
+	if en := e.open[t.ref]; en != nil {
+		en.decided = true
+	}
+	e.mu.Unlock()
+	e.finishLater(t.ref, w)
+}
+
+// finishLater writes the closed event without waiting for the sweeper, which
+// repeats it should this process end here.
+func (e *Engine) finishLater(ref subject.Ref, w *journal.StoredDecision) {
+	e.later(time.Minute, func(ctx context.Context) {
+		if err := e.announce(ctx, ref, w); err != nil && ctx.Err() == nil {
+			e.log.Warn("closed event not written, the sweeper will", "interaction", ref.String(), "error", err)
+		}
+	})
+}
