@@ -18,6 +18,10 @@ func Token(text string) string {
 	if ValidToken(text) && !strings.HasPrefix(text, hashed) {
 		return text
 	}
+	return digest(text)
+}
+
+func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hashed + base64.RawURLEncoding.EncodeToString(sum[:])
 }

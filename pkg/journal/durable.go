@@ -1,0 +1,140 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const nak = "-NAK"
+
+// Intake implements Journal.
+func (j *JetStream) Intake(ctx context.Context, workers int, fn func(context.Context, Delivery)) error {
+	return j.consume(ctx, Requests, IntakeConsumer, workers, fn)
+}
+
+// Sweep implements Journal.
+func (j *JetStream) Sweep(ctx context.Context, workers int, fn func(context.Context, Delivery)) error {
+	return j.consume(ctx, Decisions, SweeperConsumer, workers, fn)
+}
+
+// consume gives the messages of a shared durable to workers until ctx ends. It
+// takes few messages more than they can work on, so that other processes get
+// their share, and gives back what it has not begun.
+func (j *JetStream) consume(ctx context.Context, stream, name string, workers int, fn func(context.Context, Delivery)) error {
+	workers = max(workers, 1)
+	p, err := newPuller(j.nc, stream, name, min(max(8*workers, 32), 512))
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	work := make(chan Delivery) // closed below, by the only sender
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for d := range work {
+				fn(ctx, d)
+			}
+		})
+	}
+	err = j.feed(ctx, p, work, stream+" "+name)
+	j.giveBack(p)
+	close(work)
+	wg.Wait()
+	return err
+}
+
+func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, what string) error {
+	var b backoff
+	missing, again := false, true
+	for {
+		if again || p.open <= 0 {
+			// Fails while the connection is down, and then reconnected follows.
+			if err := p.request(); err != nil && p.nc.IsClosed() {
+				return fmt.Errorf("journal: %s: %w", what, nats.ErrConnectionClosed)
+			}
+		}
+		m, mt, sig := p.receive(ctx)
+		again = sig != message && sig != heartbeat
+		switch sig {
+		case message:
+			b, missing = backoff{}, false
+			select {
+			case work <- j.delivery(m, mt):
+			case <-ctx.Done():
+				_ = j.nc.Publish(m.Reply, []byte(nak))
+				return ctx.Err()
+			}
+		case gone:
+			if !missing {
+				j.log.Warn("a consumer cannot be reached", "consumer", what)
+			}
+			missing = true
+			if !b.sleep(ctx) {
+				return ctx.Err()
+			}
+		case ended:
+			// A pull that ends at once, again and again, must not spin.
+			if p.quick() && !b.sleep(ctx) {
+				return ctx.Err()
+			}
+		case silent:
+			j.log.Debug("a pull got no sign of life", "consumer", what)
+		case closed:
+			return fmt.Errorf("journal: %s: %w", what, nats.ErrConnectionClosed)
+		case done:
+			return ctx.Err()
+		}
+	}
+}
+
+// giveBack ends the pull that is waiting and returns what it delivered, so
+// that another process need not wait for AckWait.
+func (j *JetStream) giveBack(p *puller) {
+	if p.sub.Drain() != nil || j.nc.FlushTimeout(time.Second) != nil {
+		return // the server will find out by itself
+	}
+	for {
+		select {
+		case m := <-p.msgs:
+			if _, _, sig, ok := p.sort(m); ok && sig == message {
+				_ = j.nc.Publish(m.Reply, []byte(nak))
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (j *JetStream) delivery(m *nats.Msg, mt meta) Delivery {
+	var used atomic.Bool
+	answer := func(word string) error {
+		if used.Swap(true) {
+			return nil
+		}
+		if err := j.nc.Publish(m.Reply, []byte(word)); err != nil {
+			return fmt.Errorf("journal: acknowledge %s: %w", m.Subject, err)
+		}
+		return nil
+	}
+	return Delivery{
+		Message:     stamped(m, mt),
+		Redelivered: mt.deliveries > 1,
+		Ack:         func() error { return answer("+ACK") },
+		Nak: func(delay time.Duration) error {
+			if delay <= 0 {
+				return answer(nak)
+			}
+			return answer(fmt.Sprintf(nak+` {"delay": %d}`, delay.Nanoseconds()))
+		},
+		Term: func() error { return answer("+TERM") },
+	}
+}
+
+func stamped(m *nats.Msg, mt meta) Message {
+	return Message{Subject: m.Subject, Seq: mt.seq, Time: mt.time, Header: m.Header, Data: m.Data}
+}

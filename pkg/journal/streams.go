@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"strings"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+)
+
+// SessionsBucket is the key-value bucket of people's sessions and link tokens.
+const SessionsBucket = "hitl_sessions"
+
+// Sizes, in bytes.
+const (
+	// MaxRequestMsg is the largest message of Requests: a request and headers.
+	MaxRequestMsg = hitl.MaxRequest + 64<<10
+	// MaxDecisionMsg fits every decision that can be made: the largest request
+	// in base64, the largest content, and the rest.
+	MaxDecisionMsg = (hitl.MaxRequest+2)/3*4 + hitl.MaxContent + 128<<10
+	// MaxEventMsg fits a closed event with the largest content.
+	MaxEventMsg = hitl.MaxContent + 512<<10
+)
+
+// Retention.
+const (
+	// DefaultRecordAge is how long decisions are kept.
+	DefaultRecordAge = 365 * 24 * time.Hour
+	// LogAge is how long events and conversations are kept.
+	LogAge = 30 * 24 * time.Hour
+	// SessionAge is how long an entry of SessionsBucket lasts at most.
+	SessionAge = 30 * 24 * time.Hour
+)
+
+// AckWait is after which time a message that a gateway took and never
+// acknowledged is given to another one.
+const AckWait = 10 * time.Second
+
+// defaultMaxBytes keeps every stream from starving another one.
+var defaultMaxBytes = map[string]int64{
+	Requests:               2 << 30,
+	Decisions:              8 << 30,
+	Events:                 4 << 30,
+	Transcripts:            8 << 30,
+	Work:                   256 << 20,
+	"KV_" + SessionsBucket: 64 << 20,
+}
+
+// Pool names a pool of workers.
+type Pool struct{ Tenant, Pool string }
+
+// Config is what an operator decides about the streams.
+type Config struct {
+	// Replicas of every stream; default 1, 3 in a cluster.
+	Replicas int
+	// MaxBytes by stream name. Provision creates a stream that is not named
+	// with a default and leaves an existing one's size alone; Check accepts
+	// any limit there.
+	MaxBytes map[string]int64
+	// RecordAge is how long decisions are kept; default DefaultRecordAge for a
+	// new stream, what it is for an existing one.
+	RecordAge time.Duration
+	// Tenants get a notifier consumer each. The tenants of Pools are added; the
+	// tenant "default" stands where there is none.
+	Tenants []string
+	// Pools get a consumer of Work each.
+	Pools []Pool
+}
+
+// NotifierDurable names the notifier consumer of a tenant.
+func NotifierDurable(tenant string) string {
+	if tenant == defaultTenant {
+		return NotifierConsumer
+	}
+	return NotifierConsumer + "-" + subject.Token(tenant)
+}
+
+const defaultTenant = "default"
+
+// spec is a stream's or consumer's configuration in the server's own words.
+type spec map[string]any
+
+func (s spec) with(more spec) spec {
+	for k, v := range more {
+		s[k] = v
+	}
+	return s
+}
+
+// stream is the part that all streams share. What is not named here must be
+// off: rollup, schedules, per-message TTL, counters, batches, mirrors, sources.
+func stream(name string, maxMsg int, maxAge time.Duration, subjects ...string) spec {
+	return spec{
+		"name": name, "subjects": subjects, "storage": "file", "retention": "limits",
+		"max_consumers": -1, "max_msgs": -1, "max_msgs_per_subject": -1,
+		"max_bytes": defaultMaxBytes[name], "max_age": maxAge, "max_msg_size": maxMsg,
+		"discard": "old", "num_replicas": 1, "compression": "none", "allow_direct": true,
+		"duplicate_window": 2 * time.Minute,
+	}
+}
+
+// once makes the server refuse a second message on a subject, whoever sends it.
+var once = spec{"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": true}
+
+// streams lists all streams as Config wants them.
+func (c Config) streams() []spec {
+	all := []spec{
+		stream(Requests, MaxRequestMsg, 0, "hitl.req.>", "hitl.cxl.>").with(once),
+		stream(Decisions, MaxDecisionMsg, DefaultRecordAge, "hitl.dec.>").with(once).with(spec{
+			"deny_delete": true, "deny_purge": true, "compression": "s2",
+			"republish": spec{"src": "hitl.dec.>", "dest": "hitl.inbox.>"},
+		}),
+		stream(Events, MaxEventMsg, LogAge, "hitl.ixe.>", "hitl.sgw.>").with(spec{"deny_delete": true}),
+		stream(Transcripts, MaxRequestMsg, LogAge, "hitl.evt.>", "hitl.ses.>", "hitl.ack.>"),
+		stream(Work, 7<<20, LogAge, "hitl.work.>").with(spec{"retention": "workqueue"}),
+		// The form that key-value clients expect; only gateways write it.
+		stream("KV_"+SessionsBucket, 64<<10, SessionAge, "$KV."+SessionsBucket+".>").with(spec{
+			"max_msgs_per_subject": 1, "discard": "new", "deny_delete": true, "allow_rollup_hdrs": true,
+		}),
+	}
+	for _, s := range all {
+		if n := c.MaxBytes[s.name()]; n > 0 {
+			s["max_bytes"] = n
+		}
+		if c.Replicas > 0 {
+			s["num_replicas"] = c.Replicas
+		}
+		if s.name() == Decisions && c.RecordAge > 0 {
+			s["max_age"] = c.RecordAge
+		}
+	}
+	return all
+}
+
+// open lists the fields of a stream that Config leaves open.
+func (c Config) open(stream string) []string {
+	var keys []string
+	if c.MaxBytes[stream] <= 0 {
+		keys = append(keys, "max_bytes")
+	}
+	if c.Replicas <= 0 {
+		keys = append(keys, "num_replicas")
+	}
+	if stream == Decisions && c.RecordAge <= 0 {
+		keys = append(keys, "max_age")
+	}
+	return keys
+}
+
+func (s spec) name() string { return s["name"].(string) }
+
+// consumer is a shared durable.
+type consumer struct {
+	stream, name string
+	spec         spec
+}
+
+func durable(stream, name string, ackPending int, filters ...string) consumer {
+	s := spec{
+		"durable_name": name, "deliver_policy": "all", "ack_policy": "explicit", "replay_policy": "instant",
+		"ack_wait": AckWait, "max_deliver": -1, "max_ack_pending": ackPending, "max_waiting": 512,
+		"num_replicas": 0,
+	}
+	if len(filters) == 1 {
+		s["filter_subject"] = filters[0]
+	} else {
+		s["filter_subjects"] = filters
+	}
+	return consumer{stream, name, s}
+}
+
+// consumers lists the shared durables.
+func (c Config) consumers() []consumer {
+	all := []consumer{
+		durable(Requests, IntakeConsumer, 4096, "hitl.req.>", "hitl.cxl.>"),
+		durable(Decisions, SweeperConsumer, 4096, "hitl.dec.>"),
+	}
+	seen := map[string]bool{}
+	notifier := func(tenant string) {
+		if name := NotifierDurable(tenant); !seen[name] {
+			seen[name] = true
+			all = append(all, durable(Events, name, 1024, "hitl.ixe."+subject.Token(tenant)+".>"))
+		}
+	}
+	for _, t := range c.Tenants {
+		notifier(t)
+	}
+	for _, p := range c.Pools {
+		notifier(p.Tenant)
+		name := subject.WorkConsumer(p.Tenant, p.Pool)
+		if !seen[strings.Join([]string{Work, name}, " ")] {
+			seen[strings.Join([]string{Work, name}, " ")] = true
+			all = append(all, durable(Work, name, 1024, subject.Work(p.Tenant, p.Pool)))
+		}
+	}
+	if len(c.Tenants) == 0 && len(c.Pools) == 0 {
+		notifier(defaultTenant)
+	}
+	return all
+}
