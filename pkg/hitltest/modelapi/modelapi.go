@@ -141,6 +141,7 @@ func (s *Server) Env(path, home string) []string {
 		"PATH=" + path,
 		"LANG=C.UTF-8",
 		"HOME=" + home,
+		"CLAUDE_CODE_TMPDIR=" + home,
 		"CLAUDE_CONFIG_DIR=" + home + "/.claude",
 		"ANTHROPIC_BASE_URL=" + s.url,
 		"ANTHROPIC_API_KEY=dummy",

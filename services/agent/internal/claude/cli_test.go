@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	m "github.com/banksman/banksman/pkg/hitltest/modelapi"
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
-
-func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
 // These are contract tests: they pin how the real CLI behaves towards the
 // driver. One process plays all scenes, since each start takes seconds.
@@ -46,7 +45,7 @@ func TestCLI(t *testing.T) {
 			m.Step{UserText: "scene allow", Reply: []m.Block{m.Text("Let me count."), m.ToolUse("toolu_a1", "Bash", `{"command":"touch allowed.txt && echo counted-to-3","description":"Count"}`)}},
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_a1", Content: "counted-to-3"}}, Reply: []m.Block{m.Text("Three.")}})
 		s.say("scene allow")
-		init := next[Init](s, nil)
+		init := next[protocol.Init](s, nil)
 		require.Equal(t, o.SessionID, init.SessionID)
 		require.Equal(t, "default", init.Mode)
 		require.Contains(t, init.Tools, "AskUserQuestion")
@@ -88,11 +87,11 @@ func TestCLI(t *testing.T) {
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_d1", Content: reason, IsError: true}}, Reply: []m.Block{m.Text("ok")}})
 		s.say("scene deny")
 		a := ask(s, "toolu_d1")
-		var bad *InputError
+		var bad *protocol.InputError
 		require.ErrorAs(t, s.Deny(a.RequestID, " ", false), &bad)
 		require.Equal(t, "message", bad.Field)
 		require.NoError(t, s.Deny(a.RequestID, reason, false))
-		res := next[ToolResult](s, nil)
+		res := next[protocol.ToolResult](s, nil)
 		require.True(t, res.IsError)
 		require.Equal(t, reason, res.Text)
 		s.endTurn()
@@ -108,12 +107,12 @@ func TestCLI(t *testing.T) {
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_q1", Contains: `"Which database?"="SQLite", "Which name?"="none of these: port 8080, 2 replicas"`}}, Reply: []m.Block{m.Text("ok")}})
 		s.say("scene question")
 		a := ask(s, "toolu_q1")
-		require.Equal(t, QuestionTool, a.ToolName)
-		var bad *InputError
+		require.Equal(t, protocol.QuestionTool, a.ToolName)
+		var bad *protocol.InputError
 		require.ErrorAs(t, s.Allow(a.RequestID, nil, nil), &bad, "an empty allow would lose the question")
 		require.Equal(t, "updatedInput.answers", bad.Field)
 		answers := map[string]string{"Which database?": "SQLite", "Which name?": "none of these: port 8080, 2 replicas"}
-		out, err := EncodeAnswers(a.Input, answers, nil)
+		out, err := protocol.EncodeAnswers(a.Input, answers, nil)
 		require.NoError(t, err)
 		require.NoError(t, s.Allow(a.RequestID, out, nil))
 		s.endTurn()
@@ -137,7 +136,7 @@ func TestCLI(t *testing.T) {
 		} {
 			s.say(c.prompt)
 			a := ask(s, id)
-			out, err := EncodeAnswers(a.Input, map[string]string{"Which features?": JoinLabels(c.labels)}, nil)
+			out, err := protocol.EncodeAnswers(a.Input, map[string]string{"Which features?": protocol.JoinLabels(c.labels)}, nil)
 			require.NoError(t, err)
 			require.NoError(t, s.Allow(a.RequestID, out, nil))
 			s.endTurn()
@@ -170,11 +169,11 @@ func TestCLI(t *testing.T) {
 		require.ErrorAs(t, s.Close(s.ctx()), &busy)
 		require.ElementsMatch(t, []string{first.RequestID, second.RequestID}, busy.Open)
 		for _, c := range []struct {
-			a        Ask
+			a        protocol.Ask
 			question string
 			answer   string
 		}{{second, "Question 2?", "two"}, {first, "Question 1?", "one"}} {
-			out, err := EncodeAnswers(c.a.Input, map[string]string{c.question: c.answer}, nil)
+			out, err := protocol.EncodeAnswers(c.a.Input, map[string]string{c.question: c.answer}, nil)
 			require.NoError(t, err)
 			require.NoError(t, s.Allow(c.a.RequestID, out, nil))
 		}
@@ -186,7 +185,7 @@ func TestCLI(t *testing.T) {
 		s.say("scene interrupt")
 		a := ask(s, "toolu_i1")
 		require.NoError(t, s.Interrupt(s.ctx()))
-		require.Equal(t, a.RequestID, next[AskWithdrawn](s, nil).RequestID)
+		require.Equal(t, a.RequestID, next[protocol.AskWithdrawn](s, nil).RequestID)
 		require.ErrorIs(t, s.Allow(a.RequestID, a.Input, nil), ErrWithdrawn)
 		end := s.endTurn()
 		require.Equal(t, "error_during_execution", end.Subtype)
@@ -207,13 +206,13 @@ func TestCLI(t *testing.T) {
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_n1", Content: "no", IsError: true}}, Reply: []m.Block{m.Text("ok")}})
 		s.say("scene number")
 		var streamed strings.Builder
-		end := ToolCallEnd{}
+		end := protocol.ToolCallEnd{}
 		for end.ID == "" {
-			next(s, func(e Event) bool {
+			next(s, func(e protocol.Event) bool {
 				switch e := e.(type) {
-				case ToolCallDelta:
+				case protocol.ToolCallDelta:
 					streamed.WriteString(e.Input)
-				case ToolCallEnd:
+				case protocol.ToolCallEnd:
 					end = e
 				default:
 					return false
@@ -231,10 +230,10 @@ func TestCLI(t *testing.T) {
 	scene("D1-46 images, documents and text reach the model in this order, text last", func(t *testing.T) {
 		script(t, m.Step{UserText: "scene blocks", Reply: []m.Block{m.Text("seen")}})
 		require.NoError(t, s.Prompt(
-			TextBlock("scene blocks"),
-			DocumentBlock("text/plain", "notes.txt", []byte("line one\nline <two>")),
-			ImageBlock("image/png", onePixel),
-			DocumentBlock("application/pdf", "", []byte("%PDF-1.4\n%%EOF\n")),
+			protocol.TextBlock("scene blocks"),
+			protocol.DocumentBlock("text/plain", "notes.txt", []byte("line one\nline <two>")),
+			protocol.ImageBlock("image/png", onePixel),
+			protocol.DocumentBlock("application/pdf", "", []byte("%PDF-1.4\n%%EOF\n")),
 		))
 		s.endTurn()
 		reqs := api.Requests()
@@ -270,7 +269,7 @@ func TestCLI(t *testing.T) {
 		s.say("scene mode")
 		a := ask(s, "toolu_m1")
 		require.NoError(t, s.SetMode(s.ctx(), "acceptEdits"))
-		require.Equal(t, "acceptEdits", next[Status](s, nil).Mode)
+		require.Equal(t, "acceptEdits", next[protocol.Status](s, nil).Mode)
 		require.NoError(t, s.Allow(a.RequestID, nil, json.RawMessage(`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"mkdir made"}],"behavior":"allow","destination":"session"}]`)))
 		s.endTurn()
 		require.FileExists(t, file("mode.txt"))
@@ -284,7 +283,7 @@ func TestCLI(t *testing.T) {
 		require.NoError(t, s.Close(s.ctx()))
 		require.Zero(t, s.Wait().Code)
 		require.Empty(t, s.Wait().Open)
-		require.ErrorIs(t, s.Prompt(TextBlock("late")), ErrExited)
+		require.ErrorIs(t, s.Prompt(protocol.TextBlock("late")), ErrExited)
 		_, err := s.Reinitialize(s.ctx())
 		require.ErrorIs(t, err, ErrExited)
 
@@ -293,7 +292,7 @@ func TestCLI(t *testing.T) {
 		again.SessionID, again.ResumeID = "", o.SessionID
 		r := start(t, again)
 		r.say("scene resumed")
-		require.Equal(t, o.SessionID, next[Init](r, nil).SessionID)
+		require.Equal(t, o.SessionID, next[protocol.Init](r, nil).SessionID)
 		require.Equal(t, "I remember.", r.endTurn().Text)
 		reqs := api.Requests()
 		require.Contains(t, reqs[len(reqs)-1].FirstText, "scene allow")
@@ -314,7 +313,7 @@ func TestCLISubAgent_B44(t *testing.T) {
 	a := ask(s, "toolu_c1")
 	require.NotEmpty(t, a.AgentID)
 	require.NoError(t, s.Deny(a.RequestID, "not here", false))
-	res := next(s, func(r ToolResult) bool { return r.ToolUseID == "toolu_c1" })
+	res := next(s, func(r protocol.ToolResult) bool { return r.ToolUseID == "toolu_c1" })
 	require.Equal(t, "toolu_s1", res.Parent)
 	s.endTurn()
 }
@@ -322,7 +321,7 @@ func TestCLISubAgent_B44(t *testing.T) {
 func TestMissingCLIFails(t *testing.T) {
 	t.Parallel()
 	for _, exe := range []string{"no-such-claude-anywhere", filepath.Join(t.TempDir(), "claude")} {
-		_, err := Start(t.Context(), Options{Executable: exe, OnEvent: func(Event) {}})
+		_, err := Start(t.Context(), Options{Executable: exe, OnEvent: func(protocol.Event) {}})
 		require.ErrorIs(t, err, ErrNotInstalled)
 		require.ErrorContains(t, err, "npm install -g @anthropic-ai/claude-code")
 	}
@@ -352,7 +351,7 @@ func TestStartReportsTheCLIsOwnWords(t *testing.T) {
 	api := m.New(t)
 	o := real(t, api)
 	o.Args = []string{"--no-such-flag"}
-	o.OnEvent = func(Event) {}
+	o.OnEvent = func(protocol.Event) {}
 	_, err := Start(t.Context(), o)
 	require.ErrorIs(t, err, ErrExited)
 	require.ErrorContains(t, err, "no-such-flag")

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 const stateIdle = "idle"
@@ -37,23 +38,23 @@ type askState struct {
 }
 
 // accept takes in what a line meant: bookkeeping first, then the event.
-func (p *Proc) accept(d decoded, size int) {
-	if d.reply != nil {
+func (p *Proc) accept(d protocol.Decoded, size int) {
+	if d.Reply != nil {
 		p.mu.Lock()
-		c := p.waiting[d.reply.RequestID]
-		delete(p.waiting, d.reply.RequestID)
+		c := p.waiting[d.Reply.RequestID]
+		delete(p.waiting, d.Reply.RequestID)
 		p.mu.Unlock()
 		if c != nil {
-			c <- d.reply // buffered
+			c <- d.Reply // buffered
 		}
 		return
 	}
-	if d.refuse != nil {
-		p.log.Warn("refused a request of claude", "request_id", d.refuse.requestID)
-		p.queue.push(item{refuse: d.refuse})
+	if d.Refuse != nil {
+		p.log.Warn("refused a request of claude", "request_id", d.Refuse.RequestID)
+		p.queue.push(item{refuse: d.Refuse})
 		return
 	}
-	for _, e := range d.events {
+	for _, e := range d.Events {
 		if p.note(e) {
 			p.queue.push(item{event: e, size: size})
 		}
@@ -62,26 +63,26 @@ func (p *Proc) accept(d decoded, size int) {
 }
 
 // note updates the bookkeeping and says whether the event goes on.
-func (p *Proc) note(e Event) bool {
+func (p *Proc) note(e protocol.Event) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := e.(type) {
-	case Ask:
+	case protocol.Ask:
 		return p.open(e.RequestID, toolKind(e.ToolName), e.Input)
-	case Elicitation:
+	case protocol.Elicitation:
 		return p.open(e.RequestID, askForm, nil)
-	case AskWithdrawn:
+	case protocol.AskWithdrawn:
 		a := p.asks[e.RequestID]
 		if a == nil || a.state == askWithdrawn {
 			return false
 		}
 		a.state, a.input = askWithdrawn, nil
-	case SessionState:
+	case protocol.SessionState:
 		p.state = e.State
 		if e.State == stateIdle {
 			p.prompted = false
 		}
-	case TurnEnded:
+	case protocol.TurnEnded:
 		if p.state == "" { // this CLI reports no states
 			p.prompted = false
 		}
@@ -99,7 +100,7 @@ func (p *Proc) open(id string, kind askKind, input json.RawMessage) bool {
 }
 
 func toolKind(tool string) askKind {
-	if tool == QuestionTool {
+	if tool == protocol.QuestionTool {
 		return askQuestion
 	}
 	return askTool
@@ -113,7 +114,7 @@ func (p *Proc) dispatch() {
 			return
 		}
 		if it.refuse != nil {
-			if err := p.write(refusalLine(it.refuse)); err != nil {
+			if err := p.write(protocol.RefusalLine(it.refuse)); err != nil {
 				p.log.Warn("could not refuse a request of claude", "error", err)
 			}
 			continue
@@ -154,88 +155,60 @@ func isForm(k askKind) bool { return k == askForm }
 
 // Allow lets the tool run with updatedInput, a JSON object that is passed on
 // byte for byte; nil means the input that was asked for. For AskUserQuestion it
-// has to carry answers (see EncodeAnswers). updatedPermissions is a JSON array of
-// permission updates, or nil. After an *InputError the ask is still open.
+// has to carry answers (see protocol.EncodeAnswers). updatedPermissions is a JSON
+// array of permission updates, or nil. After a *protocol.InputError the ask is
+// still open.
 func (p *Proc) Allow(requestID string, updatedInput, updatedPermissions json.RawMessage) error {
-	var permissions []byte
-	if updatedPermissions != nil {
-		var err error
-		if permissions, err = lineSafe("updatedPermissions", updatedPermissions, '['); err != nil {
+	var line []byte
+	err := p.claim(requestID, isTool, func(a *askState) (err error) {
+		input := updatedInput
+		if input == nil {
+			input = a.input
+		}
+		if line, err = protocol.AllowLine(requestID, input, updatedPermissions); err != nil {
 			return err
-		}
-	}
-	var input []byte
-	err := p.claim(requestID, isTool, func(a *askState) error {
-		raw := updatedInput
-		if raw == nil {
-			raw = a.input
-		}
-		var err error
-		if input, err = lineSafe("updatedInput", raw, '{'); err != nil {
-			return err
-		}
-		if len(input)+len(permissions) > MaxLine-1024 {
-			return &InputError{"updatedInput", "too large for one line"}
 		}
 		if a.kind == askQuestion {
-			return checkAnswers(a.input, input)
+			return protocol.CheckAnswers(a.input, input)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return p.write(answerLine(requestID, allowBody(input, permissions)))
+	return p.write(line)
 }
 
 // Deny refuses the tool call. The model reads message, word for word. interrupt
 // also ends the turn.
 func (p *Proc) Deny(requestID, message string, interrupt bool) error {
-	if strings.TrimSpace(message) == "" {
-		return &InputError{"message", "empty: the CLI would make up its own"}
+	line, err := protocol.DenyLine(requestID, message, interrupt)
+	if err != nil {
+		return err
 	}
 	if err := p.claim(requestID, isTool, nil); err != nil {
 		return err
 	}
-	return p.write(answerLine(requestID, denyBody(message, interrupt)))
+	return p.write(line)
 }
 
-// The actions of AnswerElicitation.
-const (
-	Accept  = "accept"
-	Decline = "decline"
-	Cancel  = "cancel"
-)
-
-// AnswerElicitation answers a form. content is a JSON object, for Accept only.
+// AnswerElicitation answers a form by protocol.Accept, Decline or Cancel.
+// content is a JSON object, for Accept only.
 func (p *Proc) AnswerElicitation(requestID, action string, content json.RawMessage) error {
-	body := []byte(`{"action":"` + action + `"}`)
-	switch action {
-	case Accept:
-		if content != nil {
-			c, err := lineSafe("content", content, '{')
-			if err != nil {
-				return err
-			}
-			body = fmt.Appendf(nil, `{"action":"accept","content":%s}`, c)
-		}
-	case Decline, Cancel:
-		if content != nil {
-			return &InputError{"content", "only goes with accept"}
-		}
-	default:
-		return &InputError{"action", "must be accept, decline or cancel"}
+	line, err := protocol.ElicitationLine(requestID, action, content)
+	if err != nil {
+		return err
 	}
 	if err := p.claim(requestID, isForm, nil); err != nil {
 		return err
 	}
-	return p.write(answerLine(requestID, body))
+	return p.write(line)
 }
 
 // Prompt sends what the person says. Images go first, then documents, text
 // last. During a turn it joins that turn.
-func (p *Proc) Prompt(blocks ...PromptBlock) error {
-	line, err := promptLine(blocks)
+func (p *Proc) Prompt(blocks ...protocol.PromptBlock) error {
+	line, err := protocol.PromptLine(blocks)
 	if err != nil {
 		return err
 	}
@@ -247,35 +220,35 @@ func (p *Proc) Prompt(blocks ...PromptBlock) error {
 
 // Interrupt stops the turn. Open asks are withdrawn before it returns.
 func (p *Proc) Interrupt(ctx context.Context) error {
-	_, err := p.request(ctx, "interrupt", nil)
+	_, err := p.request(ctx, "interrupt", protocol.InterruptLine)
 	return err
 }
 
 // SetMode changes the permission mode. It resolves no open ask.
 func (p *Proc) SetMode(ctx context.Context, mode string) error {
 	if mode == "" {
-		return &InputError{"mode", "empty"}
+		return &protocol.InputError{Field: "mode", Problem: "empty"}
 	}
-	_, err := p.request(ctx, "set_permission_mode", fmt.Appendf(nil, `,"mode":%s`, quote(mode)))
+	_, err := p.request(ctx, "set_permission_mode", func(id string) []byte { return protocol.SetModeLine(id, mode) })
 	return err
 }
 
 // Reinitialize asks the CLI for the tool asks that wait for an answer. It is
 // the way back for an owner that lost track; asks it did not know become
 // answerable, without an event.
-func (p *Proc) Reinitialize(ctx context.Context) ([]Ask, error) {
-	r, err := p.request(ctx, "initialize", nil)
+func (p *Proc) Reinitialize(ctx context.Context) ([]protocol.Ask, error) {
+	r, err := p.request(ctx, "initialize", protocol.InitializeLine)
 	if err != nil {
 		return nil, err
 	}
-	var asks []Ask
+	var asks []protocol.Ask
 	for _, raw := range r.Pending {
-		d, err := newDecoder().decode(raw)
-		if err != nil || len(d.events) != 1 {
+		d, err := protocol.NewDecoder().Decode(raw)
+		if err != nil || len(d.Events) != 1 {
 			p.log.Warn("ignored a pending request of claude", "error", err)
 			continue
 		}
-		a, ok := d.events[0].(Ask)
+		a, ok := d.Events[0].(protocol.Ask)
 		if !ok {
 			continue
 		}
@@ -287,7 +260,7 @@ func (p *Proc) Reinitialize(ctx context.Context) ([]Ask, error) {
 
 // initialize waits for the first reply.
 func (p *Proc) initialize(ctx context.Context) error {
-	r, err := p.request(ctx, "initialize", nil)
+	r, err := p.request(ctx, "initialize", protocol.InitializeLine)
 	if err != nil {
 		return err
 	}
@@ -306,7 +279,7 @@ func (p *Proc) initialize(ctx context.Context) error {
 // reinitialize returns the request ids that wait, and the session state ("" from
 // a CLI that does not say).
 func (p *Proc) reinitialize(ctx context.Context) ([]string, string, error) {
-	r, err := p.request(ctx, "initialize", nil)
+	r, err := p.request(ctx, "initialize", protocol.InitializeLine)
 	if err != nil {
 		return nil, "", err
 	}
@@ -354,10 +327,10 @@ func (p *Proc) busy() error {
 	return nil
 }
 
-// request sends a control request and waits for its reply. extra is spliced in
-// after the subtype.
-func (p *Proc) request(ctx context.Context, subtype string, extra []byte) (*controlReply, error) {
-	c := make(chan *controlReply, 1)
+// request sends the control request that line makes, and waits for its reply.
+// subtype is for errors.
+func (p *Proc) request(ctx context.Context, subtype string, line func(id string) []byte) (*protocol.ControlReply, error) {
+	c := make(chan *protocol.ControlReply, 1)
 	p.mu.Lock()
 	if p.exited {
 		p.mu.Unlock()
@@ -372,8 +345,7 @@ func (p *Proc) request(ctx context.Context, subtype string, extra []byte) (*cont
 		delete(p.waiting, id)
 		p.mu.Unlock()
 	}
-	line := fmt.Appendf(nil, `{"type":"control_request","request_id":%s,"request":{"subtype":%s%s}}`, quote(id), quote(subtype), extra)
-	if err := p.write(line); err != nil {
+	if err := p.write(line(id)); err != nil {
 		// The pipe may break before the process is reaped; the exit says more.
 		forget()
 		return nil, err

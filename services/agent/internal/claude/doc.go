@@ -6,9 +6,7 @@
 //
 //   - Events come in the order of the CLI's lines, from one goroutine, and the
 //     last one is Exited.
-//   - A tool's input travels byte for byte in both directions. On the way to
-//     the CLI only line breaks between JSON tokens become spaces, and U+2028
-//     and U+2029 become escapes, because either would end the line.
+//   - A tool's input travels byte for byte in both directions (see protocol).
 //   - An ask is answered at most once, and never after the CLI withdrew it.
 //   - The CLI takes the end of its input for a denial of every open ask, and
 //     the model then acts on that denial. So Close refuses while anything is

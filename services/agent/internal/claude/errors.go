@@ -19,18 +19,9 @@ var (
 	ErrWrongKind = errors.New("the ask is of another kind")
 	// ErrExited means that the process is gone or its input is closed.
 	ErrExited = errors.New("the Claude Code process has ended")
-	// ErrLineTooLong means that the CLI wrote a line above MaxLine, or that a
-	// line for it would be.
+	// ErrLineTooLong means that the CLI wrote a line above protocol.MaxLine.
 	ErrLineTooLong = errors.New("line too long")
 )
-
-// InputError says which field of a call is unusable.
-type InputError struct {
-	Field   string
-	Problem string
-}
-
-func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
 
 // BusyError says why Close would make the CLI see a denial.
 type BusyError struct {

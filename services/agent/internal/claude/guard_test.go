@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	m "github.com/banksman/banksman/pkg/hitltest/modelapi"
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 // drive starts a driver process and returns once it hangs.
@@ -107,9 +108,9 @@ func TestGuardKilled(t *testing.T) {
 	t.Parallel()
 	o, dir := fake(t, askLine("r1", "Bash", `{"command":"ls"}`))
 	s := start(t, o)
-	a := next[Ask](s, nil)
+	a := next[protocol.Ask](s, nil)
 	require.NoError(t, syscall.Kill(s.cmd.Process.Pid, syscall.SIGKILL))
-	x := next[Exited](s, nil)
+	x := next[protocol.Exited](s, nil)
 	require.Equal(t, 137, x.Code)
 	require.Equal(t, []string{"r1"}, x.Open)
 	requireGone(t, s.Info().PID)
@@ -125,9 +126,9 @@ func TestKill(t *testing.T) {
 			o, dir := fake(t, askLine("r1", "Bash", `{"command":"ls"}`))
 			o.Guard = guard
 			s := start(t, o)
-			next[Ask](s, nil)
+			next[protocol.Ask](s, nil)
 			s.Kill()
-			require.Equal(t, 137, next[Exited](s, nil).Code)
+			require.Equal(t, 137, next[protocol.Exited](s, nil).Code)
 			s.Wait()
 			requireGone(t, s.Info().PID)
 			require.NoFileExists(t, filepath.Join(dir, "eof"))

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 // onePixel is a valid PNG.
@@ -97,11 +99,11 @@ func driverMain(args []string) int {
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return 3
 	}
-	asks := make(chan Ask, 16)
+	asks := make(chan protocol.Ask, 16)
 	p, err := Start(context.Background(), Options{
 		Executable: o.Executable, Dir: o.Dir, Env: o.Env, Guard: o.Guard,
-		OnEvent: func(e Event) {
-			if a, ok := e.(Ask); ok {
+		OnEvent: func(e protocol.Event) {
+			if a, ok := e.(protocol.Ask); ok {
 				asks <- a
 			}
 		},
@@ -111,7 +113,7 @@ func driverMain(args []string) int {
 		return 3
 	}
 	if o.Prompt != "" {
-		if err := p.Prompt(TextBlock(o.Prompt)); err != nil {
+		if err := p.Prompt(protocol.TextBlock(o.Prompt)); err != nil {
 			return 3
 		}
 		for a := range asks {

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/banksman/banksman/pkg/hitltest/modelapi"
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 // The test binary plays several parts: the guard, a driver that gets killed, an
@@ -48,15 +50,15 @@ func self(t *testing.T) string {
 type session struct {
 	*Proc
 	t      *testing.T
-	events chan Event
+	events chan protocol.Event
 }
 
 // start runs the CLI of o in a fresh home, under a guard unless o says
 // otherwise, and kills it at the end of the test.
 func start(t *testing.T, o Options) *session {
 	t.Helper()
-	s := &session{t: t, events: make(chan Event, 1<<14)}
-	o.OnEvent = func(e Event) { s.events <- e }
+	s := &session{t: t, events: make(chan protocol.Event, 1<<14)}
+	o.OnEvent = func(e protocol.Event) { s.events <- e }
 	if o.Guard == nil {
 		o.Guard = []string{self(t), GuardCommand}
 	}
@@ -84,7 +86,7 @@ func real(t *testing.T, api *modelapi.Server) Options {
 }
 
 // next returns the next event of type T that fits, and drops those before it.
-func next[T Event](s *session, fits func(T) bool) T {
+func next[T protocol.Event](s *session, fits func(T) bool) T {
 	s.t.Helper()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -96,7 +98,7 @@ func next[T Event](s *session, fits func(T) bool) T {
 				return v
 			}
 			seen = append(seen, describe(e))
-			if x, ok := e.(Exited); ok {
+			if x, ok := e.(protocol.Exited); ok {
 				var want T
 				require.Failf(s.t, "claude exited", "waiting for %T; exit %+v; saw\n%s", want, x, strings.Join(seen, "\n"))
 			}
@@ -107,21 +109,21 @@ func next[T Event](s *session, fits func(T) bool) T {
 	}
 }
 
-func ask(s *session, toolUseID string) Ask {
+func ask(s *session, toolUseID string) protocol.Ask {
 	s.t.Helper()
-	return next(s, func(a Ask) bool { return a.ToolUseID == toolUseID })
+	return next(s, func(a protocol.Ask) bool { return a.ToolUseID == toolUseID })
 }
 
 // turn sends a text, and endTurn waits for the end of the turn.
 func (s *session) say(text string) {
 	s.t.Helper()
-	require.NoError(s.t, s.Prompt(TextBlock(text)))
+	require.NoError(s.t, s.Prompt(protocol.TextBlock(text)))
 }
 
-func (s *session) endTurn() TurnEnded {
+func (s *session) endTurn() protocol.TurnEnded {
 	s.t.Helper()
-	e := next[TurnEnded](s, nil)
-	next(s, func(st SessionState) bool { return st.State == stateIdle })
+	e := next[protocol.TurnEnded](s, nil)
+	next(s, func(st protocol.SessionState) bool { return st.State == stateIdle })
 	return e
 }
 
@@ -131,20 +133,20 @@ func (s *session) ctx() context.Context {
 	return ctx
 }
 
-func describe(e Event) string {
+func describe(e protocol.Event) string {
 	switch e := e.(type) {
-	case Ask:
+	case protocol.Ask:
 		return "Ask " + e.ToolName + " " + e.ToolUseID
-	case TextDelta, ToolCallDelta:
+	case protocol.TextDelta, protocol.ToolCallDelta:
 		return ""
-	case ToolResult:
+	case protocol.ToolResult:
 		return "ToolResult " + e.ToolUseID + " " + e.Text
-	case SessionState:
+	case protocol.SessionState:
 		return "SessionState " + e.State
-	case TurnEnded:
+	case protocol.TurnEnded:
 		return "TurnEnded " + e.Subtype + " " + e.Reason + " " + e.Text
-	case Text:
+	case protocol.Text:
 		return "Text " + e.Text
 	}
-	return strings.TrimPrefix(strings.TrimSpace(strings.Split(strings.TrimPrefix(typeName(e), "claude."), "{")[0]), "*")
+	return fmt.Sprintf("%T", e)
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 const (
@@ -55,7 +57,7 @@ type Options struct {
 	Guard []string
 	// OnEvent receives every event, one at a time. It may call every method but
 	// Close and Wait. It should not block for long.
-	OnEvent func(Event) `json:"-"`
+	OnEvent func(protocol.Event) `json:"-"`
 	Logger  *slog.Logger
 }
 
@@ -71,7 +73,7 @@ type Info struct {
 type Proc struct {
 	cmd      *exec.Cmd
 	log      *slog.Logger
-	onEvent  func(Event)
+	onEvent  func(protocol.Event)
 	guarded  bool
 	info     Info
 	lifeline *os.File // guarded only: closing it has the guard kill the CLI
@@ -82,7 +84,7 @@ type Proc struct {
 
 	mu       sync.Mutex
 	asks     map[string]*askState
-	waiting  map[string]chan *controlReply // our requests; a reply is sent once
+	waiting  map[string]chan *protocol.ControlReply // our requests; a reply is sent once
 	lastID   int
 	exited   bool
 	state    string // of the session; "" before the first report
@@ -90,11 +92,11 @@ type Proc struct {
 
 	queue    *queue
 	killOnce sync.Once
-	killed   chan struct{} // closed by Kill
-	gone     chan struct{} // closed when the process was reaped
-	done     chan struct{} // closed when all goroutines but its closer have ended
-	exit     Exited        // valid after gone
-	badLine  error         // set by the reader before it kills
+	killed   chan struct{}   // closed by Kill
+	gone     chan struct{}   // closed when the process was reaped
+	done     chan struct{}   // closed when all goroutines but its closer have ended
+	exit     protocol.Exited // valid after gone
+	badLine  error           // set by the reader before it kills
 }
 
 // Start launches the CLI and returns once it answers. ctx bounds only the start.
@@ -109,7 +111,7 @@ func Start(ctx context.Context, o Options) (*Proc, error) {
 		return nil, err
 	}
 	if o.OnEvent == nil {
-		return nil, &InputError{"OnEvent", "missing"}
+		return nil, &protocol.InputError{Field: "OnEvent", Problem: "missing"}
 	}
 	log := o.Logger
 	if log == nil {
@@ -121,7 +123,7 @@ func Start(ctx context.Context, o Options) (*Proc, error) {
 	}
 	p := &Proc{
 		log: log, onEvent: o.OnEvent, guarded: len(o.Guard) > 0,
-		asks: map[string]*askState{}, waiting: map[string]chan *controlReply{},
+		asks: map[string]*askState{}, waiting: map[string]chan *protocol.ControlReply{},
 		queue: newQueue(), killed: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
 	}
 	argv := append([]string{exe}, args...)
@@ -153,10 +155,10 @@ func arguments(o Options) ([]string, error) {
 		mode = "default"
 	}
 	if mode == "bypassPermissions" {
-		return nil, &InputError{"PermissionMode", "a session must not begin in bypassPermissions"}
+		return nil, &protocol.InputError{Field: "PermissionMode", Problem: "a session must not begin in bypassPermissions"}
 	}
 	if o.SessionID != "" && o.ResumeID != "" {
-		return nil, &InputError{"ResumeID", "excludes SessionID"}
+		return nil, &protocol.InputError{Field: "ResumeID", Problem: "excludes SessionID"}
 	}
 	args := []string{
 		"-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose",
@@ -176,7 +178,7 @@ func arguments(o Options) ([]string, error) {
 		switch name {
 		case "--permission-mode", "--permission-prompt-tool", "--input-format", "--output-format",
 			"--dangerously-skip-permissions", "--allow-dangerously-skip-permissions":
-			return nil, &InputError{"Args", name + " belongs to the driver"}
+			return nil, &protocol.InputError{Field: "Args", Problem: name + " belongs to the driver"}
 		}
 	}
 	return append(args, o.Args...), nil
@@ -335,7 +337,7 @@ func (p *Proc) Info() Info { return p.info }
 func (p *Proc) Done() <-chan struct{} { return p.done }
 
 // Wait returns after Exited was delivered and every goroutine has ended.
-func (p *Proc) Wait() Exited {
+func (p *Proc) Wait() protocol.Exited {
 	<-p.done
 	return p.exit
 }
@@ -420,9 +422,6 @@ func (p *Proc) closeStdin() {
 }
 
 func (p *Proc) write(line []byte) error {
-	if len(line) > MaxLine {
-		return &InputError{"size", fmt.Sprintf("%d bytes, at most %d go on one line", len(line), MaxLine)}
-	}
 	p.wmu.Lock()
 	defer p.wmu.Unlock()
 	if p.stdinClosed {
@@ -436,12 +435,12 @@ func (p *Proc) write(line []byte) error {
 
 // read decodes lines until the output ends.
 func (p *Proc) read(r io.Reader) {
-	d := newDecoder()
+	d := protocol.NewDecoder()
 	br := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(br)
 		if errors.Is(err, ErrLineTooLong) {
-			p.badLine = fmt.Errorf("claude's output: %w (limit %d bytes)", err, MaxLine)
+			p.badLine = fmt.Errorf("claude's output: %w (limit %d bytes)", err, protocol.MaxLine)
 			p.Kill()
 			_, _ = io.Copy(io.Discard, br)
 			return
@@ -452,7 +451,7 @@ func (p *Proc) read(r io.Reader) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		out, err := d.decode(line)
+		out, err := d.Decode(line)
 		if err != nil {
 			p.log.Warn("ignored a line of claude", "bytes", len(line), "error", err)
 			continue
@@ -468,7 +467,7 @@ func readLine(br *bufio.Reader) ([]byte, error) {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, err
 		}
-		if len(long)+len(part) > MaxLine {
+		if len(long)+len(part) > protocol.MaxLine {
 			return nil, ErrLineTooLong
 		}
 		if err == nil && long == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	m "github.com/banksman/banksman/pkg/hitltest/modelapi"
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 )
 
 func askLine(id, tool, input string) string {
@@ -26,12 +27,12 @@ func TestInputTravelsByteForByte(t *testing.T) {
 	const input = `{"a": 9007199254740993,  "b":1.0, "c":1e400,"d":"<&>\u003c\ud83d\ude00 é"}`
 	o, dir := fake(t, askLine("r1", "mcp__x__y", input)+askLine("r2", "mcp__x__y", input))
 	s := start(t, o)
-	a := next[Ask](s, nil)
+	a := next[protocol.Ask](s, nil)
 	require.Equal(t, input, string(a.Input))
 	require.NoError(t, s.Allow("r1", a.Input, json.RawMessage(`[ {"n":10000000000000001} ]`)))
-	next(s, func(st Status) bool { return st.Mode == "got-1" })
+	next(s, func(st protocol.Status) bool { return st.Mode == "got-1" })
 	require.NoError(t, s.Allow("r2", nil, nil), "nil means the input that was asked for")
-	next(s, func(st Status) bool { return st.Mode == "got-2" })
+	next(s, func(st protocol.Status) bool { return st.Mode == "got-2" })
 	got := received(t, dir)
 	require.Equal(t, `{"type":"control_response","response":{"subtype":"success","request_id":"r1","response":{"behavior":"allow","updatedInput":`+input+`,"updatedPermissions":[ {"n":10000000000000001} ]}}}`, got[0])
 	require.Equal(t, `{"type":"control_response","response":{"subtype":"success","request_id":"r2","response":{"behavior":"allow","updatedInput":`+input+`}}}`, got[1])
@@ -41,10 +42,10 @@ func TestInputTravelsByteForByte(t *testing.T) {
 func TestBadAnswerLeavesTheAskOpen_B08(t *testing.T) {
 	t.Parallel()
 	o, dir := fake(t, askLine("r1", "Bash", `{"command":"ls"}`)+
-		askLine("q1", QuestionTool, `{"questions":[{"question":"A?","options":[]}]}`)+
+		askLine("q1", protocol.QuestionTool, `{"questions":[{"question":"A?","options":[]}]}`)+
 		`{"type":"control_request","request_id":"f1","request":{"subtype":"elicitation","mcp_server_name":"x","message":"m","requested_schema":{}}}`+"\n")
 	s := start(t, o)
-	next[Elicitation](s, nil)
+	next[protocol.Elicitation](s, nil)
 	for _, c := range []struct {
 		field string
 		err   error
@@ -58,19 +59,19 @@ func TestBadAnswerLeavesTheAskOpen_B08(t *testing.T) {
 		{"updatedInput.answers", s.Allow("q1", json.RawMessage(`{"questions":[],"answers":{"B?":"yes"}}`), nil)},
 		{"updatedInput.answers", s.Allow("q1", json.RawMessage(`{"questions":[],"answers":{"A?":["yes"]}}`), nil)},
 		{"action", s.AnswerElicitation("f1", "allow", nil)},
-		{"content", s.AnswerElicitation("f1", Decline, json.RawMessage(`{}`))},
+		{"content", s.AnswerElicitation("f1", protocol.Decline, json.RawMessage(`{}`))},
 	} {
-		var bad *InputError
+		var bad *protocol.InputError
 		require.ErrorAs(t, c.err, &bad)
 		require.Equal(t, c.field, bad.Field)
 	}
 	require.ErrorIs(t, s.Allow("f1", json.RawMessage(`{}`), nil), ErrWrongKind)
-	require.ErrorIs(t, s.AnswerElicitation("r1", Accept, nil), ErrWrongKind)
+	require.ErrorIs(t, s.AnswerElicitation("r1", protocol.Accept, nil), ErrWrongKind)
 	require.ErrorIs(t, s.Allow("r9", json.RawMessage(`{}`), nil), ErrUnknownAsk)
 	require.NoError(t, s.Allow("r1", nil, nil))
 	require.NoError(t, s.Allow("q1", json.RawMessage(`{"questions":[{"question":"A?","options":[]}],"answers":{"A?":"yes"}}`), nil))
-	require.NoError(t, s.AnswerElicitation("f1", Accept, json.RawMessage(`{"n":9007199254740993}`)))
-	next(s, func(st Status) bool { return st.Mode == "got-3" })
+	require.NoError(t, s.AnswerElicitation("f1", protocol.Accept, json.RawMessage(`{"n":9007199254740993}`)))
+	next(s, func(st protocol.Status) bool { return st.Mode == "got-3" })
 	got := received(t, dir)
 	require.Len(t, got, 3, "nothing of the bad answers was sent")
 	require.Contains(t, got[2], `"response":{"action":"accept","content":{"n":9007199254740993}}`)
@@ -99,19 +100,19 @@ func TestUnknownLines(t *testing.T) {
 		`{"type":"control_cancel_request","request_id":"r1"}`,
 	}, "\n")+"\n")
 	s := start(t, o)
-	next(s, func(e Event) bool {
-		a, ok := e.(Ask)
+	next(s, func(e protocol.Event) bool {
+		a, ok := e.(protocol.Ask)
 		return ok && a.RequestID == "r1"
 	})
-	next(s, func(e Event) bool {
-		require.IsNotType(t, Ask{}, e, "a repeated request is one ask")
-		w, ok := e.(AskWithdrawn)
+	next(s, func(e protocol.Event) bool {
+		require.IsNotType(t, protocol.Ask{}, e, "a repeated request is one ask")
+		w, ok := e.(protocol.AskWithdrawn)
 		return ok && w.RequestID == "r1"
 	})
 	require.ErrorIs(t, s.Deny("r1", "no", false), ErrWithdrawn)
-	next(s, func(e Event) bool {
-		require.IsNotType(t, AskWithdrawn{}, e, "a withdrawal is told once")
-		st, ok := e.(Status)
+	next(s, func(e protocol.Event) bool {
+		require.IsNotType(t, protocol.AskWithdrawn{}, e, "a withdrawal is told once")
+		st, ok := e.(protocol.Status)
 		return ok && st.Mode == "got-4"
 	})
 	got := received(t, dir)
@@ -124,20 +125,20 @@ func TestUnknownLines(t *testing.T) {
 // A line above the limit ends the process: what it said cannot be shown.
 func TestTooLongLineKills(t *testing.T) {
 	t.Parallel()
-	o, _ := fake(t, askLine("r1", "Bash", `{"command":"`+strings.Repeat("x", MaxLine)+`"}`))
+	o, _ := fake(t, askLine("r1", "Bash", `{"command":"`+strings.Repeat("x", protocol.MaxLine)+`"}`))
 	s := start(t, o)
-	x := next[Exited](s, nil)
+	x := next[protocol.Exited](s, nil)
 	require.ErrorIs(t, x.Err, ErrLineTooLong)
 	require.Equal(t, 137, x.Code)
 
-	big, _ := fake(t, askLine("r1", "Bash", `{"command":"`+strings.Repeat("x", MaxLine/2)+`"}`))
+	big, _ := fake(t, askLine("r1", "Bash", `{"command":"`+strings.Repeat("x", protocol.MaxLine/2)+`"}`))
 	b := start(t, big)
-	a := next[Ask](b, nil)
-	require.Greater(t, len(a.Input), MaxLine/2)
-	var bad *InputError
-	require.ErrorAs(t, b.Allow("r1", json.RawMessage(`{"command":"`+strings.Repeat("x", MaxLine)+`"}`), nil), &bad)
+	a := next[protocol.Ask](b, nil)
+	require.Greater(t, len(a.Input), protocol.MaxLine/2)
+	var bad *protocol.InputError
+	require.ErrorAs(t, b.Allow("r1", json.RawMessage(`{"command":"`+strings.Repeat("x", protocol.MaxLine)+`"}`), nil), &bad)
 	require.NoError(t, b.Allow("r1", nil, nil))
-	next(b, func(st Status) bool { return st.Mode == "got-1" })
+	next(b, func(st protocol.Status) bool { return st.Mode == "got-1" })
 }
 
 // OnEvent may wait for a reply, since replies do not pass through it.
@@ -146,8 +147,8 @@ func TestOnEventMayCallBack(t *testing.T) {
 	o, _ := fake(t, askLine("r1", "Bash", `{}`))
 	result := make(chan error, 1)
 	procs := make(chan *Proc, 1)
-	o.OnEvent = func(e Event) {
-		if _, ok := e.(Ask); ok {
+	o.OnEvent = func(e protocol.Event) {
+		if _, ok := e.(protocol.Ask); ok {
 			p := <-procs
 			result <- p.SetMode(context.Background(), "plan")
 		}
@@ -168,11 +169,11 @@ func TestStartIsBoundedByItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := Start(ctx, Options{Executable: "/bin/sleep", OnEvent: func(Event) {}, Guard: []string{self(t), GuardCommand}, Env: []string{}})
+	_, err := Start(ctx, Options{Executable: "/bin/sleep", OnEvent: func(protocol.Event) {}, Guard: []string{self(t), GuardCommand}, Env: []string{}})
 	require.Error(t, err) // sleep does not know the flags, or is too slow
 	cat := filepath.Join(t.TempDir(), "mute")
 	require.NoError(t, os.WriteFile(cat, []byte("#!/bin/sh\nexec sleep 600\n"), 0o700))
-	_, err = Start(ctx, Options{Executable: cat, OnEvent: func(Event) {}, Guard: []string{self(t), GuardCommand}})
+	_, err = Start(ctx, Options{Executable: cat, OnEvent: func(protocol.Event) {}, Guard: []string{self(t), GuardCommand}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -186,11 +187,11 @@ func TestStartRefusesToGiveUpTheGate_D109(t *testing.T) {
 	} {
 		o.Executable = self(t)
 		_, err := Start(t.Context(), o)
-		var bad *InputError
+		var bad *protocol.InputError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, field, bad.Field)
 	}
-	var bad *InputError
+	var bad *protocol.InputError
 	_, err := Start(t.Context(), Options{Args: []string{"--permission-mode=bypassPermissions"}})
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "Args", bad.Field)
@@ -203,29 +204,6 @@ func TestUserEnv(t *testing.T) {
 	t.Parallel()
 	got := UserEnv([]string{"HOME=/h", "BANKSMAN_DATA=/d", "NATS_URL=x", "nats_creds=y", "CLAUDECODE=1", "ANTHROPIC_API_KEY=k", "PATH=/p"})
 	require.Equal(t, []string{"HOME=/h", "ANTHROPIC_API_KEY=k", "PATH=/p"}, got)
-}
-
-func TestPromptBlocksAreChecked(t *testing.T) {
-	t.Parallel()
-	for _, blocks := range [][]PromptBlock{
-		nil,
-		{TextBlock(" ")},
-		{TextBlock("\xff")},
-		{ImageBlock("image/bmp", []byte("x"))},
-		{ImageBlock("image/png", nil)},
-		{DocumentBlock("text/html", "", []byte("x"))},
-		{DocumentBlock("application/pdf", "", nil)},
-		{{}},
-	} {
-		_, err := promptLine(blocks)
-		var bad *InputError
-		require.ErrorAs(t, err, &bad)
-		require.Contains(t, bad.Field, "blocks")
-	}
-	line, err := promptLine([]PromptBlock{TextBlock("a\u2028b"), TextBlock("second")})
-	require.NoError(t, err)
-	require.False(t, bytes.ContainsAny(line, "\n\u2028"))
-	require.Less(t, bytes.Index(line, []byte(`a\u2028b`)), bytes.Index(line, []byte("second")))
 }
 
 // A form of an MCP server goes through the real CLI and back.
@@ -241,7 +219,7 @@ func TestCLIElicitation(t *testing.T) {
 	s := start(t, o)
 	// The CLI connects to servers in the background.
 	require.Eventually(t, func() bool {
-		r, err := s.request(s.ctx(), "mcp_status", nil)
+		r, err := s.request(s.ctx(), "mcp_status", protocol.MCPStatusLine)
 		return err == nil && bytes.Contains(r.Response, []byte(`"status":"connected"`))
 	}, patience, 50*time.Millisecond)
 	s.say("go")
@@ -249,11 +227,11 @@ func TestCLIElicitation(t *testing.T) {
 	require.Equal(t, "mcp__gate__deploy", a.ToolName)
 	require.Equal(t, "gate", a.MCPServer)
 	require.NoError(t, s.Allow(a.RequestID, a.Input, nil))
-	e := next[Elicitation](s, nil)
+	e := next[protocol.Elicitation](s, nil)
 	require.Equal(t, "gate", e.Server)
 	require.Equal(t, "form", e.Mode)
 	require.Equal(t, "Where to?", e.Message)
 	require.Contains(t, string(e.Schema), `"replicas":{"type":"integer"}`)
-	require.NoError(t, s.AnswerElicitation(e.RequestID, Accept, json.RawMessage(`{"env":"staging","replicas":3}`)))
+	require.NoError(t, s.AnswerElicitation(e.RequestID, protocol.Accept, json.RawMessage(`{"env":"staging","replicas":3}`)))
 	s.endTurn()
 }

@@ -1,11 +1,15 @@
 package claude
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
+)
 
 // item is one piece of work for the dispatcher.
 type item struct {
-	event  Event
-	refuse *refusal
+	event  protocol.Event
+	refuse *protocol.Refusal
 	size   int
 }
 

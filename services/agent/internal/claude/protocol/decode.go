@@ -1,4 +1,4 @@
-package claude
+package protocol
 
 import (
 	"encoding/json"
@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// decoder turns lines into events. It keeps which tool calls have begun, since
+// Decoder turns lines into events. It keeps which tool calls have begun, since
 // the CLI streams a call and then repeats it whole.
-type decoder struct {
+type Decoder struct {
 	blocks map[string]string // parent and block index -> id of the tool call
 	begun  map[string]bool   // parent and id of tool calls not yet ended
 }
 
-func newDecoder() *decoder {
-	return &decoder{blocks: map[string]string{}, begun: map[string]bool{}}
+func NewDecoder() *Decoder {
+	return &Decoder{blocks: map[string]string{}, begun: map[string]bool{}}
 }
 
-// decoded is what one line means. At most one of the pointers is set.
-type decoded struct {
-	events []Event
-	reply  *controlReply // answers a request of ours
-	refuse *refusal      // a request of the CLI that is answered with an error
+// Decoded is what one line means. At most one of the pointers is set.
+type Decoded struct {
+	Events []Event
+	Reply  *ControlReply // answers a request of ours
+	Refuse *Refusal      // a request of the CLI that is answered with an error
 }
 
-type controlReply struct {
+type ControlReply struct {
 	RequestID string            `json:"request_id"`
 	Subtype   string            `json:"subtype"`
 	Error     string            `json:"error"`
@@ -34,9 +34,9 @@ type controlReply struct {
 	Forms     []json.RawMessage `json:"pending_elicitation_requests"`
 }
 
-type refusal struct {
-	requestID string
-	message   string
+type Refusal struct {
+	RequestID string
+	Message   string
 }
 
 type line struct {
@@ -62,19 +62,19 @@ type line struct {
 	Result  string `json:"result"`
 }
 
-// decode never keeps b: everything raw is copied out of it.
-func (d *decoder) decode(b []byte) (decoded, error) {
+// Decode never keeps b: everything raw is copied out of it.
+func (d *Decoder) Decode(b []byte) (Decoded, error) {
 	var head struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
-		return decoded{}, fmt.Errorf("not a JSON object: %w", err)
+		return Decoded{}, fmt.Errorf("not a JSON object: %w", err)
 	}
 	switch head.Type {
 	case "system", "stream_event", "assistant", "user", "result",
 		"control_request", "control_cancel_request", "control_response":
 	default:
-		return decoded{}, nil
+		return Decoded{}, nil
 	}
 	var l line
 	if err := json.Unmarshal(b, &l); err != nil {
@@ -84,23 +84,23 @@ func (d *decoder) decode(b []byte) (decoded, error) {
 				RequestID string `json:"request_id"`
 			}
 			if json.Unmarshal(b, &id) == nil && id.RequestID != "" {
-				return decoded{refuse: &refusal{id.RequestID, "unreadable request"}}, nil
+				return Decoded{Refuse: &Refusal{id.RequestID, "unreadable request"}}, nil
 			}
 		}
-		return decoded{}, fmt.Errorf("%s: %w", head.Type, err)
+		return Decoded{}, fmt.Errorf("%s: %w", head.Type, err)
 	}
 	switch l.Type {
 	case "system":
-		return decoded{events: d.system(&l)}, nil
+		return Decoded{Events: d.system(&l)}, nil
 	case "stream_event":
 		ev, err := d.stream(&l)
-		return decoded{events: ev}, err
+		return Decoded{Events: ev}, err
 	case "assistant":
 		ev, err := d.assistant(&l)
-		return decoded{events: ev}, err
+		return Decoded{Events: ev}, err
 	case "user":
 		ev, err := d.user(&l)
-		return decoded{events: ev}, err
+		return Decoded{Events: ev}, err
 	case "result":
 		return one(TurnEnded{
 			SessionID: l.SessionID, Subtype: l.Subtype, Reason: l.Reason,
@@ -109,19 +109,19 @@ func (d *decoder) decode(b []byte) (decoded, error) {
 	case "control_cancel_request":
 		return one(AskWithdrawn{RequestID: l.RequestID}), nil
 	case "control_response":
-		var r controlReply
+		var r ControlReply
 		if err := json.Unmarshal(l.Response, &r); err != nil {
-			return decoded{}, fmt.Errorf("control_response: %w", err)
+			return Decoded{}, fmt.Errorf("control_response: %w", err)
 		}
-		return decoded{reply: &r}, nil
+		return Decoded{Reply: &r}, nil
 	default:
 		return decodeRequest(&l, b)
 	}
 }
 
-func one(e Event) decoded { return decoded{events: []Event{e}} }
+func one(e Event) Decoded { return Decoded{Events: []Event{e}} }
 
-func (d *decoder) system(l *line) []Event {
+func (d *Decoder) system(l *line) []Event {
 	switch l.Subtype {
 	case "init":
 		var tools []string
@@ -140,7 +140,7 @@ func (d *decoder) system(l *line) []Event {
 	return nil
 }
 
-func (d *decoder) stream(l *line) ([]Event, error) {
+func (d *Decoder) stream(l *line) ([]Event, error) {
 	var e struct {
 		Type  string `json:"type"`
 		Index int    `json:"index"`
@@ -217,7 +217,7 @@ func contentBlocks(message json.RawMessage) ([]block, []json.RawMessage, error) 
 	return blocks, raws, nil
 }
 
-func (d *decoder) assistant(l *line) ([]Event, error) {
+func (d *Decoder) assistant(l *line) ([]Event, error) {
 	blocks, _, err := contentBlocks(l.Message)
 	if err != nil {
 		return nil, fmt.Errorf("assistant: %w", err)
@@ -239,7 +239,7 @@ func (d *decoder) assistant(l *line) ([]Event, error) {
 	return out, nil
 }
 
-func (d *decoder) user(l *line) ([]Event, error) {
+func (d *Decoder) user(l *line) ([]Event, error) {
 	blocks, raws, err := contentBlocks(l.Message)
 	if err != nil {
 		return nil, fmt.Errorf("user: %w", err)
@@ -277,33 +277,33 @@ func resultText(raw json.RawMessage) string {
 // decodeRequest reads a request of the CLI. What it does not understand is
 // answered with an error, which the CLI takes for a denial. The one exception
 // is a dialog: undeclared hosts have to leave it alone.
-func decodeRequest(l *line, b []byte) (decoded, error) {
+func decodeRequest(l *line, b []byte) (Decoded, error) {
 	if l.RequestID == "" {
-		return decoded{}, errors.New("control_request without request_id")
+		return Decoded{}, errors.New("control_request without request_id")
 	}
 	var sub struct {
 		Subtype string `json:"subtype"`
 	}
 	if err := json.Unmarshal(l.Request, &sub); err != nil {
-		return decoded{refuse: &refusal{l.RequestID, "unreadable request"}}, nil
+		return Decoded{Refuse: &Refusal{l.RequestID, "unreadable request"}}, nil
 	}
 	switch sub.Subtype {
 	case "can_use_tool":
 		a, err := decodeAsk(l.RequestID, l.Request, b)
 		if err != nil {
-			return decoded{refuse: &refusal{l.RequestID, err.Error()}}, nil
+			return Decoded{Refuse: &Refusal{l.RequestID, err.Error()}}, nil
 		}
 		return one(a), nil
 	case "elicitation":
 		e, err := decodeElicitation(l.RequestID, l.Request, b)
 		if err != nil {
-			return decoded{refuse: &refusal{l.RequestID, err.Error()}}, nil
+			return Decoded{Refuse: &Refusal{l.RequestID, err.Error()}}, nil
 		}
 		return one(e), nil
 	case "request_user_dialog":
-		return decoded{}, nil
+		return Decoded{}, nil
 	default:
-		return decoded{refuse: &refusal{l.RequestID, "unsupported request: " + sub.Subtype}}, nil
+		return Decoded{Refuse: &Refusal{l.RequestID, "unsupported request: " + sub.Subtype}}, nil
 	}
 }
 

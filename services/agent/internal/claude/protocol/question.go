@@ -1,4 +1,4 @@
-package claude
+package protocol
 
 import (
 	"bytes"
@@ -152,9 +152,9 @@ func JoinLabels(labels []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// checkAnswers is the last gate before an allow of AskUserQuestion: something
+// CheckAnswers is the last gate before an allow of AskUserQuestion: something
 // has to be answered, under a text that was asked.
-func checkAnswers(asked, updated json.RawMessage) error {
+func CheckAnswers(asked, updated json.RawMessage) error {
 	qs, err := DecodeQuestions(asked)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package claude
+package protocol
 
 import "encoding/json"
 

@@ -1,4 +1,4 @@
-package claude
+package protocol
 
 import (
 	"encoding/base64"
@@ -79,9 +79,9 @@ func base64Source(mediaType string, data []byte) map[string]any {
 	return map[string]any{"type": "base64", "media_type": mediaType, "data": base64.StdEncoding.EncodeToString(data)}
 }
 
-// promptLine orders the blocks: images, documents, then texts, each kind in the
+// PromptLine is a message of the person. It orders the blocks: images, documents, then texts, each kind in the
 // order given.
-func promptLine(blocks []PromptBlock) ([]byte, error) {
+func PromptLine(blocks []PromptBlock) ([]byte, error) {
 	if len(blocks) == 0 {
 		return nil, &InputError{"blocks", "empty prompt"}
 	}
@@ -99,10 +99,17 @@ func promptLine(blocks []PromptBlock) ([]byte, error) {
 	for i, b := range sorted {
 		content[i] = b.body
 	}
-	return json.Marshal(map[string]any{
+	line, err := json.Marshal(map[string]any{
 		"type":               "user",
 		"message":            map[string]any{"role": "user", "content": content},
 		"parent_tool_use_id": nil,
 		"session_id":         "",
 	})
+	if err != nil {
+		return nil, err
+	}
+	if len(line) > MaxLine {
+		return nil, &InputError{"blocks", fmt.Sprintf("%d bytes, at most %d go on one line", len(line), MaxLine)}
+	}
+	return line, nil
 }
