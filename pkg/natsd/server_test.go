@@ -1,0 +1,3 @@
+package natsd_test
+
+func runAsChild() bool { return false }

@@ -1,0 +1,267 @@
+package natsd
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/banksman/banksman/pkg/bus"
+)
+
+// ErrUnknownIdentity: Remove was asked for an owner or caller that the plan
+// does not have.
+var ErrUnknownIdentity = errors.New("natsd: no such owner or caller")
+
+// Write generates configuration and credentials below p.Dir. Existing keys and
+// the chosen port are kept, so it can run at every start; what exists and p
+// does not mention stays. Errors about p are *FieldError. A running server
+// takes the result over by Server.Reload.
+//
+// A credential file that was moved elsewhere is not replaced: its public key is
+// on record in plan.json. To issue a new key for an owner or caller, Remove it
+// and add it again.
+func Write(p Plan) error {
+	return change(p.Dir, func(old Plan) (Plan, error) {
+		dir := p.Dir
+		p.Dir = old.Dir
+		if p.StoreDir != "" {
+			abs, err := filepath.Abs(p.StoreDir)
+			if err != nil {
+				return p, badField("store_dir", "%v", err)
+			}
+			p.StoreDir = abs
+		}
+		merged, err := p.merge(old)
+		p.Dir = dir
+		return merged, err
+	})
+}
+
+// AddOwner adds one owner to the plan written below dir, or changes its flags.
+// No other identity's key, file or permissions change.
+func AddOwner(dir string, o Owner) error {
+	return Write(Plan{Dir: dir, Owners: []Owner{o}})
+}
+
+// Remove takes an owner or a caller off the plan and deletes its credential
+// file. Its connections end when the server reloads.
+func Remove(dir, tenant, name string) error {
+	tenant = cmp.Or(tenant, bus.DefaultTenant)
+	return change(dir, func(old Plan) (Plan, error) {
+		p := old
+		p.Owners = slices.DeleteFunc(slices.Clone(old.Owners), func(o Owner) bool { return o.Tenant == tenant && o.Name == name })
+		p.Callers = slices.DeleteFunc(slices.Clone(old.Callers), func(c Caller) bool { return c.Tenant == tenant && c.Name == name })
+		if len(p.Owners)+len(p.Callers) == len(old.Owners)+len(old.Callers) {
+			return p, fmt.Errorf("%w: %s/%s", ErrUnknownIdentity, tenant, name)
+		}
+		return p.merge(Plan{})
+	})
+}
+
+// change runs one change of the files below dir, one process at a time.
+func change(dir string, edit func(old Plan) (Plan, error)) error {
+	if dir == "" {
+		return badField("dir", "missing")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return badField("dir", "%v", err)
+	}
+	for _, d := range []string{dir, natsDir(dir), filepath.Join(dir, "creds")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	lock, err := lockFile(filepath.Join(natsDir(dir), "plan.lock"), true)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	st, err := readState(dir)
+	if err != nil {
+		return err
+	}
+	old := st.Plan
+	old.Dir = dir
+	if st.Plan, err = edit(old); err != nil {
+		return err
+	}
+	return st.write(dir)
+}
+
+// identity is one credential file of a plan.
+type identity struct {
+	role         bus.Role
+	tenant, name string
+}
+
+func (i identity) file() string { return credentialsName(i.role, i.tenant, i.name) }
+
+func (p *Plan) identities() []identity {
+	// The two of CORE serve every tenant; the file names the first.
+	ids := []identity{
+		{bus.RoleGateway, p.Tenants[0], string(bus.RoleGateway)},
+		{bus.RoleProvisioner, p.Tenants[0], string(bus.RoleProvisioner)},
+	}
+	for _, t := range p.Tenants {
+		ids = append(ids, identity{bus.RoleNotifier, t, reservedName})
+	}
+	for _, o := range p.Owners {
+		ids = append(ids, identity{bus.RoleOwner, o.Tenant, o.Name})
+	}
+	for _, c := range p.Callers {
+		ids = append(ids, identity{bus.RoleCaller, c.Tenant, c.Name})
+	}
+	return ids
+}
+
+// write brings every file in line with the state. Keys are on disk before the
+// configuration that admits them, the state last: a crash in between is
+// repaired by the next write.
+func (st *state) write(dir string) error {
+	p := &st.Plan
+	keys := map[string]string{}
+	for _, id := range p.identities() {
+		key, err := st.writeCredentials(dir, id)
+		if err != nil {
+			return err
+		}
+		keys[id.file()] = key
+	}
+	gone := slices.DeleteFunc(slices.Collect(maps.Keys(st.Keys)), func(f string) bool {
+		_, used := keys[f]
+		return used
+	})
+	st.Keys = keys
+	if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
+		return err
+	}
+	if err := writeFile(confFile(dir), []byte(renderAccounts(p, keys))); err != nil {
+		return err
+	}
+	if err := writeFile(ConfigFile(dir), []byte(renderServer(p))); err != nil {
+		return err
+	}
+	// The default place is not recorded, so that a data directory can move.
+	saved := *st
+	if saved.Plan.StoreDir == filepath.Join(natsDir(dir), "store") {
+		saved.Plan.StoreDir = ""
+	}
+	raw, err := json.MarshalIndent(saved, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFile(planFile(dir), append(raw, '\n')); err != nil {
+		return err
+	}
+	for _, f := range gone {
+		if err := os.Remove(filepath.Join(dir, "creds", f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeCredentials keeps or makes the file of one identity and returns its
+// public key. The gateway is the first identity: its decision keys are what
+// all others get.
+func (st *state) writeCredentials(dir string, id identity) (string, error) {
+	path := filepath.Join(dir, "creds", id.file())
+	c, err := bus.LoadCredentials(path)
+	switch {
+	case err == nil:
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case st.Keys[id.file()] != "":
+		return st.Keys[id.file()], nil
+	default:
+		if c, err = newCredentials(id); err != nil {
+			return "", err
+		}
+	}
+	if c.Role != id.role {
+		return "", &bus.CredentialsError{Path: path, Field: "role", Err: fmt.Errorf("is %q, want %q", c.Role, id.role)}
+	}
+	before, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	c.Tenant, c.Name, c.URLs = id.tenant, id.name, st.Plan.clientURLs()
+	if id.role == bus.RoleGateway {
+		st.DecisionKeys = c.DecisionKeys
+	} else {
+		c.DecisionKeys = st.DecisionKeys
+	}
+	after, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil || string(before) != string(after) {
+		if err := c.Save(path); err != nil {
+			return "", err
+		}
+	}
+	return c.PublicNKey()
+}
+
+func newCredentials(id identity) (*bus.Credentials, error) {
+	kp, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	defer kp.Wipe()
+	seed, err := kp.Seed()
+	if err != nil {
+		return nil, err
+	}
+	c := &bus.Credentials{V: bus.CredentialsVersion, Role: id.role, Seed: string(seed)}
+	if id.role != bus.RoleGateway {
+		return c, nil
+	}
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	c.SigningKeyID = bus.DecisionKeyID(pub)
+	c.SigningKey = base64.StdEncoding.EncodeToString(priv.Seed())
+	c.DecisionKeys = map[string]string{c.SigningKeyID: base64.StdEncoding.EncodeToString(pub)}
+	return c, nil
+}
+
+// writeFile replaces a file at once, mode 0600, and leaves an equal one alone.
+func writeFile(path string, content []byte) (err error) {
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(content) {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(content); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
