@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// codeLetters are the letters of a code: none looks like another.
+const codeLetters = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
+
+const codeLength = 8
+
+// maxName is the longest name of a terminal, in runes.
+const maxName = 80
+
+// CLIRequest is a terminal that wants to act for a person, and waits for a
+// person who sees the same code there to say so.
+type CLIRequest struct {
+	Code        string    `json:"code"`
+	Name        string    `json:"name"`
+	RequestedAt time.Time `json:"requested_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+type cliRecord struct {
+	V int `json:"v"`
+	CLIRequest
+	PollHash string          `json:"poll_hash"`
+	Allowed  *bool           `json:"allowed,omitempty"`
+	By       *hitl.Principal `json:"by,omitempty"`
+}
+
+// RequestCLI registers a terminal. poll is the secret with which it asks how
+// its request stands; name is what the confirmation shows.
+func (s *Store) RequestCLI(ctx context.Context, name string) (req CLIRequest, poll string, err error) {
+	waiting, err := s.WaitingCLI(ctx)
+	if err != nil {
+		return req, "", err
+	}
+	if len(waiting) >= maxWaiting {
+		return req, "", ErrBusy
+	}
+	name, _ = hitl.Visible(strings.Join(strings.Fields(name), " "))
+	if r := []rune(name); len(r) > maxName {
+		name = string(r[:maxName-1]) + "…"
+	}
+	if name == "" {
+		name = "a terminal"
+	}
+	secret := newToken()
+	now := s.now().UTC()
+	req = CLIRequest{Code: newCode(), Name: name, RequestedAt: now, ExpiresAt: now.Add(CLITTL)}
+	// The code must not be taken; by chance it never is.
+	err = s.create(ctx, cliKey+req.Code, cliRecord{V: 1, CLIRequest: req, PollHash: hash(secret)})
+	return req, req.Code + "." + secret, err
+}
+
+// WaitingCLI lists the requests that wait, oldest first.
+func (s *Store) WaitingCLI(ctx context.Context) ([]CLIRequest, error) {
+	keys, err := s.kv.ListKeysFiltered(ctx, cliKey+"*")
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var list []CLIRequest
+	for key := range keys.Keys() {
+		var rec cliRecord
+		rev, err := s.read(ctx, key, &rec)
+		switch {
+		case errors.Is(err, ErrUnknown):
+		case err != nil:
+			return nil, errors.Join(err, keys.Stop())
+		case !s.now().Before(rec.ExpiresAt):
+			_ = s.take(ctx, key, rev) // tidying up; the next list tries again
+		case rec.Allowed == nil:
+			list = append(list, rec.CLIRequest)
+		}
+	}
+	slices.SortFunc(list, func(a, b CLIRequest) int { return a.RequestedAt.Compare(b.RequestedAt) })
+	return list, nil
+}
+
+// ConfirmCLI is a person's word on a terminal's request. ErrUnknown if there
+// is none, or somebody was faster.
+func (s *Store) ConfirmCLI(ctx context.Context, code string, allow bool, by hitl.Principal) error {
+	if !wellFormedCode(code) {
+		return ErrUnknown
+	}
+	var rec cliRecord
+	rev, err := s.read(ctx, cliKey+code, &rec)
+	if err != nil {
+		return err
+	}
+	if rec.Allowed != nil || !s.now().Before(rec.ExpiresAt) {
+		return ErrUnknown
+	}
+	rec.Allowed, rec.By = &allow, &by
+	raw, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	_, err = s.kv.Update(ctx, cliKey+code, raw, rev)
+	if lost(err) {
+		return ErrUnknown
+	}
+	if err == nil {
+		s.log.Info("terminal login answered", "name", rec.Name, "allowed", allow, "by", by.ID)
+	}
+	return unavailable(err)
+}
+
+// PollCLI asks how a request stands. While it waits, session is nil; once it
+// is allowed, exactly one poll gets the session.
+func (s *Store) PollCLI(ctx context.Context, poll string) (req CLIRequest, token string, sess *Session, err error) {
+	code, secret, _ := strings.Cut(poll, ".")
+	if !wellFormedCode(code) || !wellFormed(secret) {
+		return req, "", nil, ErrUnknown
+	}
+	var rec cliRecord
+	rev, err := s.read(ctx, cliKey+code, &rec)
+	if err != nil {
+		return req, "", nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(rec.PollHash), []byte(hash(secret))) != 1 || !s.now().Before(rec.ExpiresAt) {
+		return req, "", nil, ErrUnknown
+	}
+	if rec.Allowed == nil {
+		return rec.CLIRequest, "", nil, nil
+	}
+	if err := s.take(ctx, cliKey+code, rev); err != nil {
+		return req, "", nil, err
+	}
+	if !*rec.Allowed || rec.By == nil {
+		return req, "", nil, ErrDenied
+	}
+	token, sess, err = s.grant(ctx, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name}, CLISession)
+	return rec.CLIRequest, token, sess, err
+}
+
+func newCode() string {
+	var b strings.Builder
+	n := big.NewInt(int64(len(codeLetters)))
+	for range codeLength {
+		i, err := rand.Int(rand.Reader, n)
+		if err != nil {
+			panic(err) // the reader never fails since Go 1.24
+		}
+		b.WriteByte(codeLetters[i.Int64()])
+	}
+	return b.String()
+}
+
+func wellFormedCode(code string) bool {
+	if len(code) != codeLength {
+		return false
+	}
+	for i := range code {
+		if !strings.ContainsRune(codeLetters, rune(code[i])) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,71 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Notice is something that happened to the tokens, on whichever gateway.
+type Notice struct {
+	// SignedIn is a session that began.
+	SignedIn *Session
+	// Ended is the hash of a session that was revoked.
+	Ended string
+	// Waiting is a terminal that wants to be confirmed, Settled the code of
+	// one that no longer does.
+	Waiting *CLIRequest
+	Settled string
+}
+
+// Follow calls fn for what happens from now on, until ctx ends. What happens
+// while the connection is away is told when it is back.
+func (s *Store) Follow(ctx context.Context, fn func(Notice)) error {
+	w, err := s.kv.WatchFiltered(ctx, []string{sessionKey + "*", cliKey + "*"}, jetstream.UpdatesOnly())
+	if err != nil {
+		return fmt.Errorf("auth: follow: %w", err)
+	}
+	defer func() {
+		// Where Stop fails the connection is gone, and nothing closes Updates.
+		if w.Stop() == nil {
+			for range w.Updates() {
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.Updates():
+			if !ok {
+				return fmt.Errorf("auth: follow: %w", ErrUnavailable)
+			}
+			if e == nil {
+				continue
+			}
+			if n, ok := notice(e); ok {
+				fn(n)
+			}
+		}
+	}
+}
+
+func notice(e jetstream.KeyValueEntry) (n Notice, ok bool) {
+	gone := e.Operation() != jetstream.KeyValuePut
+	if hash, is := strings.CutPrefix(e.Key(), sessionKey); is {
+		if gone {
+			return Notice{Ended: hash}, true
+		}
+		n.SignedIn = &Session{Hash: hash}
+		return n, json.Unmarshal(e.Value(), n.SignedIn) == nil
+	}
+	code := strings.TrimPrefix(e.Key(), cliKey)
+	var rec cliRecord
+	if gone || json.Unmarshal(e.Value(), &rec) == nil && rec.Allowed != nil {
+		return Notice{Settled: code}, true
+	}
+	return Notice{Waiting: &rec.CLIRequest}, rec.Code != ""
+}

@@ -1,0 +1,243 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// Bucket is the key-value bucket of the package, made by the provisioner.
+const Bucket = "hitl_sessions"
+
+// How long things live.
+const (
+	LinkTTL    = 10 * time.Minute
+	CLITTL     = 10 * time.Minute // a terminal's request
+	SessionTTL = 30 * 24 * time.Hour
+	CLISession = 12 * time.Hour
+)
+
+// maxWaiting bounds the requests of terminals that wait for a confirmation.
+const maxWaiting = 20
+
+// The ways to sign in, as Session.Via.
+const (
+	ViaLink = "link"
+	ViaCLI  = "cli"
+	ViaTest = "test"
+)
+
+// Errors of the store. ErrUnknown covers a token that never was, was used, was
+// revoked or has expired: whoever brings one learns no more.
+var (
+	ErrUnknown     = errors.New("unknown, used or expired")
+	ErrDenied      = errors.New("refused by the person who was asked")
+	ErrBusy        = errors.New("too many requests are waiting for a confirmation")
+	ErrUnavailable = errors.New("the session store cannot be reached")
+)
+
+// Options wire a Store. Conn and Logger are required.
+type Options struct {
+	Conn   *nats.Conn // not closed here
+	Logger *slog.Logger
+	Clock  func() time.Time // default time.Now
+	// Person is who signs in by a link.
+	Person hitl.Principal
+}
+
+// Store is the people's tokens. Its methods are safe for concurrent use.
+type Store struct {
+	kv     jetstream.KeyValue
+	log    *slog.Logger
+	now    func() time.Time
+	person hitl.Principal
+}
+
+// Open binds the bucket.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
+	}
+	kv, err := js.KeyValue(ctx, Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("auth: bucket %s: %w", Bucket, err)
+	}
+	s := &Store{kv: kv, log: o.Logger.With("component", "auth"), now: o.Clock, person: o.Person}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// Session is somebody signed in.
+type Session struct {
+	V         int            `json:"v"`
+	Person    hitl.Principal `json:"person"`
+	Channel   string         `json:"channel"`   // of what is decided with it: web or cli
+	Assurance string         `json:"assurance"` // session
+	Via       string         `json:"via"`       // link, cli or test
+	Name      string         `json:"name,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ExpiresAt time.Time      `json:"expires_at"`
+	// Hash names the session without giving its token away.
+	Hash string `json:"-"`
+}
+
+type link struct {
+	V         int            `json:"v"`
+	Person    hitl.Principal `json:"person"`
+	ExpiresAt time.Time      `json:"expires_at"`
+}
+
+const (
+	linkKey    = "link."
+	sessionKey = "session."
+	cliKey     = "cli."
+)
+
+// Link returns a token that signs in once.
+func (s *Store) Link(ctx context.Context) (token string, expires time.Time, err error) {
+	token = newToken()
+	expires = s.now().Add(LinkTTL).UTC()
+	err = s.create(ctx, linkKey+hash(token), link{V: 1, Person: s.person, ExpiresAt: expires})
+	return token, expires, err
+}
+
+// Exchange takes a link's token for a session's. The link is used up, whatever
+// happens afterwards.
+func (s *Store) Exchange(ctx context.Context, token string) (string, *Session, error) {
+	var l link
+	if !wellFormed(token) {
+		return "", nil, ErrUnknown
+	}
+	rev, err := s.read(ctx, linkKey+hash(token), &l)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.take(ctx, linkKey+hash(token), rev); err != nil {
+		return "", nil, err
+	}
+	if !s.now().Before(l.ExpiresAt) {
+		return "", nil, ErrUnknown
+	}
+	return s.grant(ctx, Session{Person: l.Person, Channel: "web", Via: ViaLink}, SessionTTL)
+}
+
+// Grant makes a session without a link, for tests of a whole installation.
+func (s *Store) Grant(ctx context.Context) (string, *Session, error) {
+	return s.grant(ctx, Session{Person: s.person, Channel: "web", Via: ViaTest}, SessionTTL)
+}
+
+func (s *Store) grant(ctx context.Context, sess Session, ttl time.Duration) (string, *Session, error) {
+	token := newToken()
+	sess.V, sess.Assurance, sess.Hash = 1, "session", hash(token)
+	sess.CreatedAt = s.now().UTC()
+	sess.ExpiresAt = sess.CreatedAt.Add(ttl)
+	if err := s.create(ctx, sessionKey+sess.Hash, sess); err != nil {
+		return "", nil, err
+	}
+	s.log.Info("signed in", "person", sess.Person.ID, "via", sess.Via, "until", sess.ExpiresAt)
+	return token, &sess, nil
+}
+
+// Check returns the session of a token.
+func (s *Store) Check(ctx context.Context, token string) (*Session, error) {
+	if !wellFormed(token) {
+		return nil, ErrUnknown
+	}
+	return s.CheckHash(ctx, hash(token))
+}
+
+// CheckHash is Check for a session that was seen before.
+func (s *Store) CheckHash(ctx context.Context, hash string) (*Session, error) {
+	var sess Session
+	if _, err := s.read(ctx, sessionKey+hash, &sess); err != nil {
+		return nil, err
+	}
+	if !s.now().Before(sess.ExpiresAt) {
+		return nil, ErrUnknown
+	}
+	sess.Hash = hash
+	return &sess, nil
+}
+
+// Revoke ends a session at once, on every gateway.
+func (s *Store) Revoke(ctx context.Context, hash string) error {
+	return unavailable(s.kv.Delete(ctx, sessionKey+hash))
+}
+
+func (s *Store) create(ctx context.Context, key string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	_, err = s.kv.Create(ctx, key, raw)
+	return unavailable(err)
+}
+
+func (s *Store) read(ctx context.Context, key string, v any) (revision uint64, err error) {
+	e, err := s.kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, ErrUnknown
+	}
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	if err := json.Unmarshal(e.Value(), v); err != nil {
+		return 0, fmt.Errorf("auth: record %s: %w", key, err)
+	}
+	return e.Revision(), nil
+}
+
+// take deletes a key at its revision: one taker wins. Where the outcome stays
+// unknown nobody gets what was behind it.
+func (s *Store) take(ctx context.Context, key string, revision uint64) error {
+	err := s.kv.Delete(ctx, key, jetstream.LastRevision(revision))
+	if lost(err) {
+		return ErrUnknown
+	}
+	return unavailable(err)
+}
+
+// lost reports whether a compare-and-swap found another revision.
+func lost(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+func newToken() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails since Go 1.24
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// wellFormed keeps what cannot be a token away from the bucket.
+func wellFormed(token string) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	return err == nil && len(raw) == 32
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,40 @@
+package door
+
+import (
+	"net/http"
+
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
+)
+
+type sessionReply struct {
+	SessionID string `json:"session_id"`
+}
+
+func (d *Door) startSession(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	var in wire.Client
+	if !read(w, r, maxBody, &in) {
+		return
+	}
+	rec := d.desk.Start(r.Context(), sess, in)
+	answer(w, rec, sessionReply{rec.SessionID})
+}
+
+func (d *Door) startDemo(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	rec := d.desk.Start(r.Context(), sess, wire.Client{Runtime: act.DemoRuntime})
+	answer(w, rec, sessionReply{rec.SessionID})
+}
+
+func (d *Door) command(kind string) signedIn {
+	return func(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+		var in wire.Client
+		// What needs no more than the address needs no body.
+		if r.ContentLength != 0 && !read(w, r, maxBody, &in) {
+			return
+		}
+		in.SessionID = r.PathValue("id")
+		rec := d.desk.Send(r.Context(), kind, in)
+		answer(w, rec, okBody{true})
+	}
+}

@@ -1,0 +1,164 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/engine"
+)
+
+// Options wire a Door. Engine, Auth, Logger, Web and Hosts are required.
+type Options struct {
+	Engine engine.API
+	Auth   *auth.Store
+	Logger *slog.Logger
+	Web    fs.FS // the built web app
+	// Hosts are the values of the Host header that are served.
+	Hosts []string
+	// BaseURL is the address people use; its origin is trusted.
+	BaseURL *url.URL
+	// DefaultCwd is where a new session runs that names no directory.
+	DefaultCwd string
+	// Tenant and Pool are where sessions start that name none.
+	Tenant, Pool string
+	Limits       socket.Limits
+}
+
+// Door serves people. Run keeps its sockets.
+type Door struct {
+	Options
+	log     *slog.Logger
+	desk    *act.Desk
+	hub     *socket.Hub
+	leaving chan struct{} // closed when Run's context has ended
+	streams counter
+	handler http.Handler
+}
+
+// New makes a Door.
+func New(o Options) (*Door, error) {
+	o.Limits = o.Limits.WithDefaults()
+	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
+	d.desk = &act.Desk{Engine: o.Engine, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
+	d.hub = socket.NewHub(socket.Options{
+		Desk: d.desk, Auth: o.Auth, Logger: d.log, BaseURL: o.BaseURL, Limits: o.Limits,
+	})
+	web, err := newStatic(o.Web)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/", jsonErrors(d.routes()))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, okBody{true}) })
+	mux.HandleFunc("GET /readyz", d.readyz)
+	mux.Handle("/", web)
+	d.handler = d.guard(mux)
+	return d, nil
+}
+
+// Handler serves the routes.
+func (d *Door) Handler() http.Handler { return d.handler }
+
+// Run keeps the sockets until ctx ends, tells them then that the server goes
+// away, and returns when all are gone, which is bounded.
+func (d *Door) Run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { close(d.leaving) })
+	defer stop()
+	d.hub.Run(ctx)
+}
+
+// Notice tells everybody who is signed in what happened to the tokens.
+func (d *Door) Notice(n auth.Notice) { d.hub.Notice(n) }
+
+func (d *Door) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := d.ready(); err != nil {
+		fail(w, http.StatusServiceUnavailable, "unavailable", "not ready: "+err.Error())
+		return
+	}
+	reply(w, http.StatusOK, okBody{true})
+}
+
+func (d *Door) ready() error {
+	select {
+	case <-d.Engine.Ready():
+		return d.Engine.Healthy()
+	default:
+		return errors.New("still loading what is open")
+	}
+}
+
+// contentPolicy lets the page load its own files and talk to its own server,
+// and nothing else: no inline script, no frames, no other origin.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+	"font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// guard is what every request passes first: it speaks to this server by a name
+// that is ours (a page that rebinds its own name to 127.0.0.1 does not), and
+// nothing unsafe comes from another site.
+func (d *Door) guard(next http.Handler) http.Handler {
+	cross := http.NewCrossOriginProtection()
+	if d.BaseURL != nil {
+		// An address without a scheme and host was refused before.
+		_ = cross.AddTrustedOrigin(d.BaseURL.Scheme + "://" + d.BaseURL.Host)
+	}
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusForbidden, "forbidden", "the request comes from another site")
+	}))
+	next = cross.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		// Probes come by address; they tell and change nothing.
+		if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !probe && !d.ownHost(r.Host) {
+			fail(w, http.StatusMisdirectedRequest, "misdirected", "this server does not answer to the name "+act.Clip(r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (d *Door) ownHost(host string) bool {
+	for _, h := range d.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	return d.BaseURL != nil && strings.EqualFold(d.BaseURL.Host, host)
+}
+
+// bearer is the session of a request, nil and an answer if there is none.
+func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		fail(w, http.StatusUnauthorized, "unauthorized", "sign in first: the Authorization header brings no session token")
+		return nil
+	}
+	sess, err := d.Auth.Check(r.Context(), strings.TrimSpace(token))
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		fail(w, http.StatusUnauthorized, "unauthorized", "sign in again: the session token is unknown or has expired")
+		return nil
+	case err != nil:
+		d.log.Warn("session not checked", "error", err)
+		fail(w, http.StatusServiceUnavailable, "unavailable", "the session cannot be checked now")
+		return nil
+	}
+	return sess
+}

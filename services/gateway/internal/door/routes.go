@@ -1,0 +1,219 @@
+package door
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+)
+
+// List limits.
+const (
+	defaultList = 200
+	maxList     = 1000
+)
+
+type signedIn func(w http.ResponseWriter, r *http.Request, sess *auth.Session)
+
+func (d *Door) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	with := func(pattern string, h signedIn) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if sess := d.bearer(w, r); sess != nil {
+				h(w, r, sess)
+			}
+		})
+	}
+	mux.HandleFunc("POST /api/login", d.login)
+	mux.HandleFunc("GET /api/ws", d.websocket)
+	with("POST /api/logout", d.logout)
+	with("GET /api/me", d.me)
+	with("GET /api/cli-logins", d.cliLogins)
+	with("POST /api/cli-logins/{code}", d.answerCLI)
+	with("GET /api/interactions", d.interactions)
+	with("GET /api/interactions/{id}", d.interaction)
+	with("POST /api/interactions/{id}/decision", d.decision)
+	with("GET /api/sessions", d.sessions)
+	with("POST /api/sessions", d.startSession)
+	with("POST /api/demo", d.startDemo)
+	with("GET /api/sessions/{id}/events", d.events)
+	with("POST /api/sessions/{id}/approve", d.simple(hitl.KindApproval, hitl.VerbAllow))
+	with("POST /api/sessions/{id}/deny", d.simple(hitl.KindApproval, hitl.VerbDeny))
+	with("POST /api/sessions/{id}/submit-answers", d.simple(hitl.KindQuestion, hitl.VerbAnswer))
+	with("POST /api/sessions/{id}/message", d.command(hitl.CommandMessage))
+	with("POST /api/sessions/{id}/interrupt", d.command(hitl.CommandInterrupt))
+	with("POST /api/sessions/{id}/stop", d.command(hitl.CommandStop))
+	with("POST /api/sessions/{id}/mode", d.command(hitl.CommandSetMode))
+	return mux
+}
+
+type loginBody struct {
+	Token string `json:"token"`
+}
+
+type loginReply struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (d *Door) login(w http.ResponseWriter, r *http.Request) {
+	var in loginBody
+	if !read(w, r, maxSmall, &in) {
+		return
+	}
+	if in.Token == "" {
+		failInvalid(w, hitl.Invalid("token", "is missing"))
+		return
+	}
+	token, sess, err := d.Auth.Exchange(r.Context(), in.Token)
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		fail(w, http.StatusUnauthorized, "unauthorized", "the link was used or has expired; banksman login prints a new one")
+	case err != nil:
+		d.log.Warn("login failed", "error", err)
+		fail(w, http.StatusServiceUnavailable, "unavailable", "nobody can sign in now")
+	default:
+		reply(w, http.StatusOK, loginReply{Token: token, ExpiresAt: sess.ExpiresAt})
+	}
+}
+
+func (d *Door) logout(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	if err := d.Auth.Revoke(r.Context(), sess.Hash); err != nil {
+		d.log.Warn("logout failed", "error", err)
+		fail(w, http.StatusServiceUnavailable, "unavailable", "the session could not be ended now")
+		return
+	}
+	reply(w, http.StatusOK, okBody{true})
+}
+
+type meReply struct {
+	Principal hitl.Principal `json:"principal"`
+	Channel   string         `json:"channel"`
+	Assurance string         `json:"assurance"`
+	Via       string         `json:"via"`
+	ExpiresAt time.Time      `json:"expires_at"`
+}
+
+func (d *Door) me(w http.ResponseWriter, _ *http.Request, s *auth.Session) {
+	reply(w, http.StatusOK, meReply{s.Person, s.Channel, s.Assurance, s.Via, s.ExpiresAt})
+}
+
+type cliLoginsReply struct {
+	Requests []auth.CLIRequest `json:"requests"`
+}
+
+func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+	list, err := d.Auth.WaitingCLI(r.Context())
+	if err != nil {
+		d.log.Warn("terminal logins not listed", "error", err)
+		fail(w, http.StatusServiceUnavailable, "unavailable", "the requests of terminals cannot be read now")
+		return
+	}
+	if list == nil {
+		list = []auth.CLIRequest{}
+	}
+	reply(w, http.StatusOK, cliLoginsReply{list})
+}
+
+type answerCLIBody struct {
+	Allow *bool `json:"allow"`
+}
+
+// answerCLI takes a browser's word only: a terminal must not let in another.
+func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	var in answerCLIBody
+	if !read(w, r, maxSmall, &in) {
+		return
+	}
+	if in.Allow == nil {
+		failInvalid(w, hitl.Invalid("allow", "is missing"))
+		return
+	}
+	if sess.Via == auth.ViaCLI {
+		fail(w, http.StatusForbidden, "forbidden", "a terminal's session cannot let in another terminal")
+		return
+	}
+	err := d.Auth.ConfirmCLI(r.Context(), r.PathValue("code"), *in.Allow, sess.Person)
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		fail(w, http.StatusNotFound, string(hitl.NotFound), "no terminal waits with this code")
+	case err != nil:
+		d.log.Warn("terminal login not answered", "error", err)
+		fail(w, http.StatusServiceUnavailable, "unavailable", "the answer could not be stored now")
+	default:
+		reply(w, http.StatusOK, okBody{true})
+	}
+}
+
+func (d *Door) interactions(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+	q := r.URL.Query()
+	state := q.Get("state")
+	if state == "" {
+		state = wire.StatePending
+	}
+	if state != wire.StatePending && state != wire.StateClosed {
+		failInvalid(w, hitl.Invalid("state", "must be pending or closed"))
+		return
+	}
+	limit := defaultList
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxList {
+			failInvalid(w, hitl.Invalid("limit", "must be 1 to %d", maxList))
+			return
+		}
+		limit = n
+	}
+	list, err := d.Engine.Interactions(r.Context(), state, limit)
+	if err != nil {
+		d.engineError(w, err, "interaction")
+		return
+	}
+	if list == nil {
+		list = []wire.Interaction{}
+	}
+	reply(w, http.StatusOK, wire.ListReply{Interactions: list})
+}
+
+func (d *Door) interaction(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+	ix, err := d.Engine.Interaction(r.Context(), r.PathValue("id"))
+	if err != nil {
+		d.engineError(w, err, "interaction")
+		return
+	}
+	reply(w, http.StatusOK, ix)
+}
+
+type sessionsReply struct {
+	Cursor   string              `json:"cursor"`
+	Sessions []wire.ProcessState `json:"sessions"`
+}
+
+func (d *Door) sessions(w http.ResponseWriter, _ *http.Request, _ *auth.Session) {
+	// The cursor is read first: what changes in between is told again.
+	out := sessionsReply{Cursor: d.Engine.Cursor(), Sessions: d.Engine.Sessions()}
+	if out.Sessions == nil {
+		out.Sessions = []wire.ProcessState{}
+	}
+	reply(w, http.StatusOK, out)
+}
+
+// engineError answers for an error of the engine.
+func (d *Door) engineError(w http.ResponseWriter, err error, what string) {
+	status, text := d.desk.Describe(err, what)
+	fail(w, statusOf(status), string(status), text)
+}
+
+func (d *Door) websocket(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		w.Header().Set("Upgrade", "websocket")
+		fail(w, http.StatusUpgradeRequired, "upgrade_required", "this address speaks WebSocket")
+		return
+	}
+	d.hub.Accept(w, r)
+}

@@ -1,0 +1,286 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/engine"
+)
+
+// closeWait bounds how long shutting down waits for the peers' goodbye.
+const closeWait = 3 * time.Second
+
+// Options wire a Hub. All but BaseURL are required.
+type Options struct {
+	Desk    *act.Desk
+	Auth    *auth.Store
+	Logger  *slog.Logger
+	BaseURL *url.URL // whose origin may connect, beside the request's own host
+	Limits  Limits   // with their defaults
+}
+
+// Hub holds the sockets. A socket at rest costs one goroutine: pings, time
+// limits and session checks of all of them are kept by two goroutines here.
+type Hub struct {
+	o    Options
+	ctx  context.Context // of every socket; ends when shutting down is over
+	stop context.CancelFunc
+	wg   sync.WaitGroup // every goroutine of every socket
+
+	mu      sync.Mutex
+	sockets map[*socket]struct{}
+	persons map[string]int // signed-in sockets by person
+	closing bool
+	encMu   sync.Mutex
+	// The frame of the newest update, encoded once for all who watch it.
+	encFor   *wire.Event
+	encFrame []byte
+	pages    snapshotPages
+}
+
+// NewHub makes a hub; Run keeps it.
+func NewHub(o Options) *Hub {
+	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	return h
+}
+
+// Accept upgrades a request. It returns at once, so that the server's own
+// buffers for the request are given back.
+func (h *Hub) Accept(w http.ResponseWriter, r *http.Request) {
+	opts := &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}
+	if u := h.o.BaseURL; u != nil {
+		opts.OriginPatterns = []string{u.Scheme + "://" + u.Host}
+	}
+	buffers := &smallBuffers{ResponseWriter: w}
+	conn, err := websocket.Accept(buffers, r, opts)
+	if err != nil {
+		h.o.Logger.Debug("handshake refused", "error", err)
+		return // Accept has answered
+	}
+	s := newSocket(h, conn, buffers.raw)
+	h.mu.Lock()
+	if h.closing {
+		h.mu.Unlock()
+		_ = conn.CloseNow()
+		return
+	}
+	h.sockets[s] = struct{}{}
+	h.wg.Add(1)
+	h.mu.Unlock()
+	go s.serve()
+}
+
+// enter counts a socket of a person in; false when there are too many.
+func (h *Hub) enter(person string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.persons[person] >= h.o.Limits.Sockets {
+		return false
+	}
+	h.persons[person]++
+	return true
+}
+
+func (h *Hub) leave(person string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.persons[person]--; h.persons[person] <= 0 {
+		delete(h.persons, person)
+	}
+}
+
+func (h *Hub) remove(s *socket) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sockets, s)
+}
+
+func (h *Hub) all() []*socket {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]*socket, 0, len(h.sockets))
+	for s := range h.sockets {
+		list = append(list, s)
+	}
+	return list
+}
+
+// Run keeps the sockets until ctx ends, tells them then that the server goes
+// away, and returns when all are gone, which is bounded.
+func (h *Hub) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { h.pulse(ctx) })
+	wg.Go(func() { h.recheck(ctx) })
+	<-ctx.Done()
+	wg.Wait()
+	h.shutdown()
+}
+
+func (h *Hub) shutdown() {
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	for _, s := range h.all() {
+		s.finish(wire.CloseRestart, "the server goes away")
+	}
+	done := make(chan struct{})
+	go func() {
+		h.wg.Wait()
+		close(done)
+	}()
+	late := time.AfterFunc(closeWait, h.stop) // cuts whoever does not say goodbye
+	<-done
+	late.Stop()
+	h.stop()
+}
+
+// pulse keeps the time limits of all sockets.
+func (h *Hub) pulse(ctx context.Context) {
+	t := time.NewTicker(h.o.Limits.Tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			ping, err := hitl.Marshal(wire.Ping{Type: wire.TypePing, ServerTime: now.UTC()})
+			if err != nil {
+				return // a Ping always encodes
+			}
+			for _, s := range h.all() {
+				s.pulse(now, ping)
+			}
+		}
+	}
+}
+
+// recheck asks from time to time whether the sessions in use still are.
+func (h *Hub) recheck(ctx context.Context) {
+	t := time.NewTicker(h.o.Limits.Recheck)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			seen := map[string]bool{}
+			for _, s := range h.all() {
+				sess := s.signedIn()
+				if sess == nil || seen[sess.Hash] {
+					continue
+				}
+				seen[sess.Hash] = true
+				if h.gone(ctx, sess.Hash) {
+					h.drop(sess.Hash)
+				}
+			}
+		}
+	}
+}
+
+// gone reports that a session is certainly no more; not knowing is not gone.
+func (h *Hub) gone(ctx context.Context, hash string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := h.o.Auth.CheckHash(ctx, hash)
+	return errors.Is(err, auth.ErrUnknown)
+}
+
+// drop closes the sockets of a session.
+func (h *Hub) drop(hash string) {
+	for _, s := range h.all() {
+		if sess := s.signedIn(); sess != nil && sess.Hash == hash {
+			s.finish(wire.CloseBadAuth, "the session has ended: sign in again")
+		}
+	}
+}
+
+// broadcast sends a frame to everybody who is signed in.
+func (h *Hub) broadcast(v any) {
+	frame, err := hitl.Marshal(v)
+	if err != nil {
+		h.o.Logger.Error("frame not encoded", "error", err)
+		return
+	}
+	for _, s := range h.all() {
+		if s.signedIn() != nil {
+			s.push(frame)
+		}
+	}
+}
+
+// The frames about people, beside those of package wire.
+type (
+	signedInFrame struct {
+		Type string    `json:"type"` // signed_in
+		Name string    `json:"name"`
+		Via  string    `json:"via"`
+		At   time.Time `json:"at"`
+	}
+	cliLoginFrame struct {
+		Type string `json:"type"` // cli_login
+		auth.CLIRequest
+	}
+	cliSettledFrame struct {
+		Type string `json:"type"` // cli_login_settled
+		Code string `json:"code"`
+	}
+)
+
+// Notice tells everybody who is signed in what happened to the tokens.
+func (h *Hub) Notice(n auth.Notice) {
+	switch {
+	case n.SignedIn != nil:
+		name := n.SignedIn.Person.Name
+		if n.SignedIn.Name != "" {
+			name = n.SignedIn.Name
+		}
+		h.broadcast(signedInFrame{"signed_in", name, n.SignedIn.Via, n.SignedIn.CreatedAt})
+	case n.Ended != "":
+		h.drop(n.Ended)
+	case n.Waiting != nil:
+		h.broadcast(cliLoginFrame{"cli_login", *n.Waiting})
+	case n.Settled != "":
+		h.broadcast(cliSettledFrame{"cli_login_settled", n.Settled})
+	}
+}
+
+// encode returns the frame of an update's events. The engine calls all
+// watchers of one update in turn, so remembering one frame is enough.
+func (h *Hub) encode(u engine.Update) []byte {
+	h.encMu.Lock()
+	defer h.encMu.Unlock()
+	if h.encFor == &u.Events[0] {
+		return h.encFrame
+	}
+	frame, err := hitl.Marshal(wire.Events{
+		Type: wire.TypeEvent, SessionID: plainID(u.SessionKey), SessionKey: u.SessionKey,
+		Cursor: u.Cursor, Events: u.Events,
+	})
+	if err != nil {
+		h.o.Logger.Error("events not encoded", "session", u.SessionKey, "error", err)
+		return nil
+	}
+	h.encFor, h.encFrame = &u.Events[0], frame
+	return frame
+}
+
+// plainID is the session's own part of its key.
+func plainID(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// jitter spreads pings so that 10,000 sockets do not answer at once.
+func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }

@@ -1,0 +1,423 @@
+package socket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/engine"
+)
+
+// Frame limits of what a client sends, in bytes.
+const (
+	maxFirstFrame = 64 << 10
+	maxFrame      = 2 << 20
+)
+
+// maxBatch is how much that waits leaves in one message, in bytes.
+const maxBatch = 128 << 10
+
+// inFlight bounds what one socket has under way at once.
+const inFlight = 8
+
+// out is an encoded frame that waits to be written.
+type out struct {
+	frame []byte
+	// bulk marks a page of a snapshot or a replay, which has no part in the
+	// limit for slow readers: its sender waits for room instead.
+	bulk bool
+}
+
+// socket is one connection. The goroutine of serve reads; a writer exists only
+// while something waits to be written.
+type socket struct {
+	h      *Hub
+	conn   *websocket.Conn
+	raw    net.Conn // below conn
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	queue   []out
+	owed    int // bytes of events that wait or are being written
+	bulk    int // bytes of pages that wait or are being written
+	room    chan struct{}
+	writing bool
+	held    bool // the snapshot comes first: nothing is written yet
+	ended   bool
+	code    websocket.StatusCode
+	why     string
+	session *auth.Session
+	subs    map[string]*subscription
+	last    string // cursor of the newest update seen
+	heard   time.Time
+	pinged  time.Time // zero: no ping is unanswered
+	next    time.Time // of the next ping; before signing in, the time limit
+
+	replays sync.Mutex    // one replay at a time
+	slots   chan struct{} // what is under way
+	tokens  float64       // of the rate limit; the reader's own
+	filled  time.Time
+}
+
+func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn) *socket {
+	conn.SetReadLimit(-1) // serve has limits with codes of their own
+	now := time.Now()
+	s := &socket{
+		h: h, conn: conn, raw: raw, heard: now, next: now.Add(h.o.Limits.SignIn),
+		tokens: h.o.Limits.Burst, filled: now,
+	}
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	return s
+}
+
+// serve reads until the socket ends.
+func (s *socket) serve() {
+	defer s.h.wg.Done()
+	defer s.h.remove(s)
+	watch, ok := s.signIn()
+	if ok {
+		defer s.h.leave(s.session.Person.ID)
+		defer watch.Stop()
+		for s.step() {
+		}
+	}
+	s.mu.Lock()
+	saying := s.ended && s.code != 0
+	s.ended = true
+	s.mu.Unlock()
+	if !saying { // the peer is gone; else the writer says goodbye and cuts
+		s.cancel()
+		_ = s.conn.CloseNow()
+	}
+}
+
+// step takes one frame.
+func (s *socket) step() bool {
+	raw, ok := s.read(maxFrame)
+	if !ok {
+		return false
+	}
+	s.handle(raw)
+	return true
+}
+
+// read returns the next message. A message that is too large ends the socket.
+func (s *socket) read(limit int64) ([]byte, bool) {
+	_, r, err := s.conn.Reader(s.ctx)
+	if err != nil {
+		return nil, false
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, false
+	}
+	if int64(len(raw)) > limit {
+		s.finish(wire.CloseBadFrame, "the frame is too large")
+		return nil, false
+	}
+	s.mu.Lock()
+	ended := s.ended
+	s.heard, s.pinged = time.Now(), time.Time{}
+	s.mu.Unlock()
+	return raw, !ended && s.pace()
+}
+
+// pace delays a client that sends too fast; nothing it sent is dropped.
+func (s *socket) pace() bool {
+	now := time.Now()
+	l := s.h.o.Limits
+	s.tokens = min(l.Burst, s.tokens+now.Sub(s.filled).Seconds()*l.Rate) - 1
+	s.filled = now
+	if s.tokens >= 0 {
+		return true
+	}
+	t := time.NewTimer(time.Duration(-s.tokens / l.Rate * float64(time.Second)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// signIn takes the first frame and answers it with hello and what is open.
+func (s *socket) signIn() (engine.Watch, bool) {
+	none := engine.Watch{}
+	raw, ok := s.read(maxFirstFrame)
+	if !ok {
+		return none, false
+	}
+	var f wire.Client
+	if inv := act.Decode(raw, "frame", &f); inv != nil {
+		s.finish(wire.CloseBadFrame, "the first frame is not a JSON object")
+		return none, false
+	}
+	if f.Type != wire.TypeAuth {
+		s.finish(wire.CloseNoAuth, "the first frame must be auth")
+		return none, false
+	}
+	o := &s.h.o
+	ctx, cancel := context.WithTimeout(s.ctx, o.Limits.SignIn)
+	sess, err := o.Auth.Check(ctx, f.Token)
+	cancel()
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		s.finish(wire.CloseBadAuth, "sign in again")
+		return none, false
+	case err != nil:
+		o.Logger.Warn("session not checked", "error", err)
+		s.finish(wire.CloseRestart, "the session cannot be checked now")
+		return none, false
+	}
+	if !s.h.enter(sess.Person.ID) {
+		s.finish(wire.CloseTooMany, "too many connections of one person")
+		return none, false
+	}
+	s.mu.Lock()
+	s.session = sess
+	s.next = time.Now().Add(jitter(o.Limits.Ping))
+	s.mu.Unlock()
+	select {
+	case <-o.Desk.Engine.Ready():
+	case <-s.ctx.Done():
+		s.h.leave(sess.Person.ID)
+		return none, false
+	}
+	s.mu.Lock()
+	s.held = true
+	s.mu.Unlock()
+	w := o.Desk.Engine.Watch(f.Cursor, s.onUpdate)
+	s.welcome(w, sess)
+	return w, true
+}
+
+// welcome puts hello and the snapshot, or what was missed, before everything
+// that came meanwhile.
+func (s *socket) welcome(w engine.Watch, sess *auth.Session) {
+	o := &s.h.o
+	var first []out
+	hello, err := hitl.Marshal(wire.Hello{
+		Type: wire.TypeHello, Protocol: wire.Protocol, Cursor: w.Cursor, ServerTime: time.Now().UTC(),
+		Principal: sess.Person, Recovered: w.Recovered, Runtimes: o.Desk.Engine.Runtimes(), DefaultCwd: o.Desk.DefaultCwd,
+	})
+	frames := w.Missed
+	if err == nil && !w.Recovered {
+		frames, err = s.h.pages.of(w)
+	}
+	if err != nil {
+		o.Logger.Error("snapshot not encoded", "error", err)
+		s.finish(wire.CloseRestart, "the snapshot cannot be shown")
+		return
+	}
+	for _, f := range append([][]byte{hello}, frames...) {
+		first = append(first, out{f, true})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range first {
+		s.bulk += len(o.frame)
+	}
+	s.queue = append(first, s.queue...)
+	s.held = false
+	if s.last == "" {
+		s.last = w.Cursor
+	}
+	s.wake()
+}
+
+// onUpdate is called by the engine and must not block.
+func (s *socket) onUpdate(u engine.Update) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Cursor != "" {
+		s.last = u.Cursor
+	}
+	if u.All != nil {
+		s.add(u.All)
+	}
+	if sub := s.subs[u.SessionKey]; sub != nil && len(u.Events) > 0 {
+		if sub.replaying {
+			s.hold(sub, u)
+		} else {
+			s.add(s.h.encode(u))
+		}
+	}
+}
+
+// push queues a frame that counts against the limit for slow readers.
+func (s *socket) push(frame []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(frame)
+}
+
+// add is push with the lock held.
+func (s *socket) add(frame []byte) {
+	if s.ended || len(frame) == 0 {
+		return
+	}
+	// One frame alone is always taken, whatever its size.
+	if s.owed > 0 && s.owed+len(frame) > s.h.o.Limits.Queue {
+		s.end(wire.CloseSlow, "read too slowly")
+		return
+	}
+	s.owed += len(frame)
+	s.queue = append(s.queue, out{frame: frame})
+	s.wake()
+}
+
+// wake starts the writer unless it runs. Called with the lock held.
+func (s *socket) wake() {
+	if s.writing || s.held && !s.ended {
+		return
+	}
+	s.writing = true
+	// The goroutine that got us here is counted, so the count is not zero.
+	s.h.wg.Add(1)
+	go s.write()
+}
+
+// finish ends the socket with a close code.
+func (s *socket) finish(code int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(code, why)
+}
+
+func (s *socket) end(code int, why string) {
+	if s.ended {
+		return
+	}
+	s.ended, s.code, s.why = true, websocket.StatusCode(code), why
+	s.queue, s.subs = nil, nil
+	s.wake()
+}
+
+// write is the writer: it lives while something waits.
+func (s *socket) write() {
+	defer s.h.wg.Done()
+	for {
+		s.mu.Lock()
+		if s.ended {
+			code, why := s.code, s.why
+			s.mu.Unlock()
+			if code != 0 {
+				// Close waits for the peer's goodbye, and would wait for the
+				// rest of a frame that never comes.
+				late := time.AfterFunc(closeWait, func() { _ = s.raw.Close() })
+				_ = s.conn.Close(code, why) // the peer may be gone
+				late.Stop()
+			}
+			s.cancel()
+			return
+		}
+		n, owed, bulk := s.batch()
+		if n == 0 {
+			s.queue, s.writing = nil, false
+			s.mu.Unlock()
+			return
+		}
+		batch := s.queue[:n]
+		s.queue = s.queue[n:]
+		s.mu.Unlock()
+
+		err := s.send(batch)
+
+		s.mu.Lock()
+		s.owed -= owed
+		s.bulk -= bulk
+		if s.room != nil {
+			close(s.room)
+			s.room = nil
+		}
+		if err != nil && !s.ended {
+			s.ended = true // without a code: there is nobody to tell
+		}
+		s.mu.Unlock()
+	}
+}
+
+// batch is how many of the waiting frames leave in the next message, and their
+// bytes of each sort.
+func (s *socket) batch() (n, owed, bulk int) {
+	for i, o := range s.queue {
+		if i > 0 && owed+bulk+len(o.frame) > maxBatch {
+			break
+		}
+		n++
+		if o.bulk {
+			bulk += len(o.frame)
+		} else {
+			owed += len(o.frame)
+		}
+	}
+	return n, owed, bulk
+}
+
+var batches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// send writes one frame as it is and several as a JSON array.
+func (s *socket) send(batch []out) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.o.Limits.Write)
+	defer cancel()
+	if len(batch) == 1 {
+		return s.conn.Write(ctx, websocket.MessageText, batch[0].frame)
+	}
+	b, ok := batches.Get().(*bytes.Buffer)
+	if !ok {
+		b = new(bytes.Buffer)
+	}
+	defer batches.Put(b)
+	b.Reset()
+	for i, o := range batch {
+		if i == 0 {
+			b.WriteByte('[')
+		} else {
+			b.WriteByte(',')
+		}
+		b.Write(o.frame)
+	}
+	b.WriteByte(']')
+	return s.conn.Write(ctx, websocket.MessageText, b.Bytes())
+}
+
+// pulse keeps the socket's time limits.
+func (s *socket) pulse(now time.Time, ping []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.h.o.Limits
+	switch {
+	case s.ended:
+	case s.session == nil:
+		if now.After(s.next) {
+			s.end(wire.CloseNoAuth, "no auth frame in time")
+		}
+	case !now.Before(s.session.ExpiresAt):
+		s.end(wire.CloseBadAuth, "the session has expired: sign in again")
+	case !s.pinged.IsZero():
+		if now.Sub(s.pinged) > l.Pong {
+			s.end(wire.CloseStale, "no answer to a ping")
+		}
+	case now.After(s.next):
+		s.pinged, s.next = now, now.Add(jitter(l.Ping))
+		s.add(ping)
+	}
+}
+
+func (s *socket) signedIn() *auth.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}
