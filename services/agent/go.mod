@@ -5,6 +5,7 @@ go 1.26.0
 require github.com/banksman/banksman/pkg v0.0.0
 
 require (
+	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.17 // indirect

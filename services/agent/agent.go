@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/services/agent/internal/claude"
+	"github.com/banksman/banksman/services/agent/internal/claudert"
+	"github.com/banksman/banksman/services/agent/internal/demo"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+	"github.com/banksman/banksman/services/agent/internal/worker"
+)
+
+// GuardCommand is the first argument by which an executable offers RunGuard.
+const GuardCommand = claude.GuardCommand
+
+// RunGuard watches over one CLI, see Options.Guard. A main function calls it,
+// with the arguments behind GuardCommand, and exits with its result.
+func RunGuard(args []string) int { return claude.RunGuard(args) }
+
+// Timeouts of a worker. The zero value of each field takes its default.
+type Timeouts struct {
+	// Expires is how long people have for an answer, default ten minutes; less
+	// than 0: no deadline.
+	Expires time.Duration
+	// Attention is when an unanswered request is brought before others, default
+	// half of Expires; less than 0: never.
+	Attention time.Duration
+	// Start bounds the start of a CLI, default two minutes.
+	Start time.Duration
+}
+
+// Options wire an Agent.
+type Options struct {
+	Logger *slog.Logger
+	// Client is the worker's connection, with an owner's credential. It belongs
+	// to the caller, who closes it after Run.
+	Client *bus.Client
+	// Tenant and Pool default to the credential's, and must be those.
+	Tenant, Pool string
+	// WorkerID names this process; default: a name that stays with DataDir.
+	WorkerID string
+	// DataDir holds the worker's memory of its sessions. Each worker needs one
+	// of its own; a successor continues with it. Made with mode 0700.
+	DataDir string
+	// ClaudePath is the Claude Code CLI; empty looks it up when a session starts.
+	ClaudePath string
+	// ClaudeEnv is the CLI's whole environment; nil is the user's own, without
+	// anything of this product.
+	ClaudeEnv []string
+	// Guard is the command that runs RunGuard, for example this executable and
+	// GuardCommand. Without one a worker that is killed may look like a denial
+	// to its CLI.
+	Guard []string
+	// DefaultCwd is where sessions run that name no directory.
+	DefaultCwd string
+	Timeouts   Timeouts
+	// DemoPace is the time between two words of the demo; 0 is its default, less
+	// than 0 none.
+	DemoPace time.Duration
+}
+
+// Agent is a worker.
+type Agent struct{ w *worker.Worker }
+
+// New checks the options and takes the data directory. Run gives it up again.
+func New(o Options) (*Agent, error) {
+	switch {
+	case o.Client == nil:
+		return nil, errors.New("agent: Client: missing")
+	case o.DataDir == "":
+		return nil, errors.New("agent: DataDir: missing")
+	}
+	cred := o.Client.Credentials()
+	if cred.Role != bus.RoleOwner {
+		return nil, fmt.Errorf("agent: Client: has the role %s, a worker needs %s", cred.Role, bus.RoleOwner)
+	}
+	if o.Tenant != "" && o.Tenant != cred.Tenant {
+		return nil, fmt.Errorf("agent: Tenant: is %q, the credential is for %q", o.Tenant, cred.Tenant)
+	}
+	if o.Pool == "" {
+		o.Pool = cred.Name
+	}
+	if o.Pool != cred.Name {
+		return nil, fmt.Errorf("agent: Pool: is %q, the credential is for %q", o.Pool, cred.Name)
+	}
+	if o.DefaultCwd != "" && !filepath.IsAbs(o.DefaultCwd) {
+		return nil, fmt.Errorf("agent: DefaultCwd: %q is not absolute", o.DefaultCwd)
+	}
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("agent: DataDir: %w", err)
+	}
+	w, err := worker.New(worker.Options{
+		Logger: log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
+		DefaultCwd: o.DefaultCwd, Expires: o.Timeouts.Expires, Attention: o.Timeouts.Attention,
+		Runtimes: []runtime.Runtime{
+			claudert.New(claudert.Options{
+				Path: o.ClaudePath, Env: o.ClaudeEnv, Guard: o.Guard, StartLimit: o.Timeouts.Start,
+			}),
+			demo.New(demo.Options{Pace: o.DemoPace}),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return &Agent{w}, nil
+}
+
+// Run works until ctx ends, then leaves sessions and open asks to a successor
+// and returns nil. Any other end is an error, and the process should be started
+// again.
+func (a *Agent) Run(ctx context.Context) error { return a.w.Run(ctx) }
+
+// Close gives up the data directory of an Agent that is not going to run.
+func (a *Agent) Close() error { return a.w.Close() }

@@ -1,0 +1,359 @@
+package claudert
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/banksman/banksman/services/agent/internal/claude"
+	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
+	"github.com/banksman/banksman/services/agent/internal/gate"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+)
+
+// Name of the runtime.
+const Name = "claude"
+
+const bypass = "bypassPermissions"
+
+var modes = []string{"default", "acceptEdits", "plan", "dontAsk", "auto", bypass}
+
+// Options wire a Runtime.
+type Options struct {
+	// Path is the CLI; empty means the user's own, looked up when a session
+	// starts.
+	Path string
+	// Env is the CLI's whole environment; nil means the user's own.
+	Env []string
+	// Guard is the command that watches over the CLI, see claude.RunGuard.
+	Guard []string
+	// StartLimit bounds the CLI's start; 0 means two minutes.
+	StartLimit time.Duration
+}
+
+// Runtime starts sessions of Claude Code.
+type Runtime struct{ o Options }
+
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Run     = (*run)(nil)
+)
+
+// New makes the Runtime.
+func New(o Options) *Runtime {
+	if o.StartLimit == 0 {
+		o.StartLimit = 2 * time.Minute
+	}
+	return &Runtime{o}
+}
+
+// Name implements runtime.Runtime.
+func (rt *Runtime) Name() string { return Name }
+
+// memory is what outlives a process.
+type memory struct {
+	CLISession string `json:"cli_session"`
+	// Begun says that the CLI was given a prompt, so that it has a transcript.
+	Begun bool `json:"begun"`
+}
+
+// Start implements runtime.Runtime. The CLI itself starts with the first prompt,
+// or when everything that was open is decided.
+func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (runtime.Run, error) {
+	if s.Mode == "" {
+		s.Mode = "default"
+	}
+	if !slices.Contains(modes, s.Mode) {
+		return nil, fmt.Errorf("mode: %q is none of %s", s.Mode, strings.Join(modes, ", "))
+	}
+	st, err := os.Stat(s.Cwd)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("cwd: the directory %s does not exist", s.Cwd)
+	case err != nil:
+		return nil, fmt.Errorf("cwd: %w", err)
+	case !st.IsDir():
+		return nil, fmt.Errorf("cwd: %s is not a directory", s.Cwd)
+	}
+	if rt.o.Path == "" {
+		if _, err := claude.LookPath(); err != nil {
+			return nil, err
+		}
+	}
+	r := &run{
+		o: rt.o, spec: s, host: h, log: s.Logger, mode: s.Mode, ready: make(chan struct{}), prefix: uuid.NewString()[:8],
+		blocks: map[string]int{}, parents: map[string]string{}, children: map[string]string{},
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if s.Memory != nil {
+		if err := json.Unmarshal(s.Memory, &r.memory); err != nil {
+			return nil, fmt.Errorf("memory: %w", err)
+		}
+	} else {
+		r.memory.CLISession = uuid.NewString()
+		if err := r.remember(); err != nil {
+			return nil, err
+		}
+	}
+	r.regain(s.Open)
+	return r, nil
+}
+
+// run is a session. It has at most one CLI process at a time.
+type run struct {
+	o      Options
+	spec   runtime.Spec
+	host   runtime.Host
+	log    *slog.Logger
+	ctx    context.Context // ends with Kill
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the goroutine that takes a session up again
+	// ready is closed when nothing is left to be regained from an earlier process.
+	ready     chan struct{}
+	readyOnce sync.Once
+
+	startMu sync.Mutex // serialises starts of the CLI
+
+	mu      sync.Mutex
+	proc    *claude.Proc
+	killed  bool
+	ended   bool
+	memory  memory
+	mode    string
+	version string
+	busy    bool // a turn is under way
+	waiting map[string]gate.Kept
+	settled []*gate.Settled
+	grants  []*grant
+
+	// prefix keeps block ids apart from those of an earlier run.
+	prefix string
+	// Only the CLI's events touch these.
+	blocks    map[string]int    // per sub-agent: number of the text block
+	parents   map[string]string // tool call -> the sub-agent's tool call it belongs to
+	children  map[string]string // sub-agent's tool call -> its name
+	lastWords string
+}
+
+func (r *run) remember() error {
+	raw, err := json.Marshal(r.memory)
+	if err != nil {
+		return err
+	}
+	return r.host.Remember(raw)
+}
+
+// process returns the CLI, starting it if need be.
+func (r *run) process(ctx context.Context) (*claude.Proc, error) {
+	r.startMu.Lock()
+	defer r.startMu.Unlock()
+	r.mu.Lock()
+	p, m, mode, killed := r.proc, r.memory, r.mode, r.killed
+	r.mu.Unlock()
+	switch {
+	case killed:
+		return nil, claude.ErrExited
+	case p != nil:
+		return p, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.StartLimit)
+	defer cancel()
+	stop := context.AfterFunc(r.ctx, cancel)
+	defer stop()
+	o := claude.Options{
+		Executable: r.o.Path, Dir: r.spec.Cwd, Env: r.o.Env, Guard: r.o.Guard,
+		PermissionMode: mode, Model: r.spec.Model, Logger: r.log,
+	}
+	if mode == bypass {
+		o.PermissionMode = "default" // a session begins with its gate, and opens it later
+	}
+	if m.Begun {
+		o.ResumeID = m.CLISession
+	} else {
+		o.SessionID = m.CLISession
+	}
+	c := &conn{run: r}
+	o.OnEvent = c.handle
+	p, err := claude.Start(ctx, o)
+	if err != nil {
+		if m.Begun {
+			return nil, fmt.Errorf("the conversation cannot be resumed: %w", err)
+		}
+		return nil, err
+	}
+	if mode == bypass {
+		if err := p.SetMode(ctx, bypass); err != nil {
+			c.ignore()
+			p.Kill()
+			p.Wait()
+			return nil, fmt.Errorf("mode: %w", err)
+		}
+	}
+	r.mu.Lock()
+	r.version = p.Info().Version
+	if r.killed {
+		r.mu.Unlock()
+		p.Kill()
+		p.Wait()
+		return nil, claude.ErrExited
+	}
+	r.proc = p
+	r.mu.Unlock()
+	c.use(p)
+	return p, nil
+}
+
+// begun notes that the CLI is about to have a transcript.
+func (r *run) begun() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory.Begun {
+		return nil
+	}
+	r.memory.Begun = true
+	return r.remember()
+}
+
+// Prompt implements runtime.Run.
+func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
+	blocks, err := promptBlocks(p)
+	if err != nil {
+		return &runtime.RejectedError{Err: err}
+	}
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return claude.ErrExited
+	}
+	proc, err := r.process(ctx)
+	if err != nil {
+		return err
+	}
+	return r.say(proc, blocks...)
+}
+
+func (r *run) say(proc *claude.Proc, blocks ...protocol.PromptBlock) error {
+	if err := r.begun(); err != nil {
+		return err
+	}
+	r.setBusy(true)
+	err := proc.Prompt(blocks...)
+	var bad *protocol.InputError
+	if errors.As(err, &bad) {
+		return &runtime.RejectedError{Err: err}
+	}
+	return err
+}
+
+// setBusy notes whose turn it is, and tells.
+func (r *run) setBusy(busy bool) {
+	r.mu.Lock()
+	r.busy = busy
+	r.mu.Unlock()
+	r.host.Emit(runtime.Turn{Assistant: busy})
+}
+
+func promptBlocks(p runtime.Prompt) ([]protocol.PromptBlock, error) {
+	var blocks []protocol.PromptBlock
+	for i, a := range p.Attachments {
+		data, err := base64.StdEncoding.DecodeString(a.DataB64)
+		if err != nil {
+			return nil, fmt.Errorf("attachments[%d].data_b64: %w", i, err)
+		}
+		switch a.Kind {
+		case "image":
+			blocks = append(blocks, protocol.ImageBlock(a.MediaType, data))
+		case "document":
+			blocks = append(blocks, protocol.DocumentBlock(a.MediaType, a.Name, data))
+		default:
+			return nil, fmt.Errorf("attachments[%d].kind: %q is neither image nor document", i, a.Kind)
+		}
+	}
+	if strings.TrimSpace(p.Text) != "" {
+		blocks = append(blocks, protocol.TextBlock(p.Text))
+	}
+	if len(blocks) == 0 {
+		return nil, errors.New("text: missing")
+	}
+	return blocks, nil
+}
+
+// Interrupt implements runtime.Run.
+func (r *run) Interrupt(ctx context.Context) error {
+	r.mu.Lock()
+	proc := r.proc
+	r.mu.Unlock()
+	if proc == nil {
+		r.abandon()
+		return nil
+	}
+	return proc.Interrupt(ctx)
+}
+
+// SetMode implements runtime.Run.
+func (r *run) SetMode(ctx context.Context, mode string) error {
+	if !slices.Contains(modes, mode) {
+		return fmt.Errorf("mode: %q is none of %s", mode, strings.Join(modes, ", "))
+	}
+	r.mu.Lock()
+	proc := r.proc
+	r.mu.Unlock()
+	if proc != nil {
+		if err := proc.SetMode(ctx, mode); err != nil {
+			return err
+		}
+	}
+	r.noteMode(mode)
+	return nil
+}
+
+func (r *run) noteMode(mode string) {
+	r.mu.Lock()
+	changed := r.mode != mode
+	r.mode = mode
+	r.mu.Unlock()
+	if changed {
+		r.host.Emit(runtime.Info{Mode: mode})
+	}
+}
+
+// Kill implements runtime.Run.
+func (r *run) Kill() {
+	r.mu.Lock()
+	r.killed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.startMu.Lock() // a start under way ends first, and finds killed
+	r.mu.Lock()
+	proc := r.proc
+	r.mu.Unlock()
+	r.startMu.Unlock()
+	if proc != nil {
+		proc.Kill()
+		proc.Wait()
+	}
+	r.wg.Wait()
+}
+
+// end reports that the run is over, once.
+func (r *run) end(message string) {
+	r.mu.Lock()
+	over := r.ended || r.killed
+	r.ended = true
+	r.mu.Unlock()
+	if !over {
+		r.host.Emit(runtime.Ended{Message: message})
+	}
+}

@@ -1,0 +1,401 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/gate"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+)
+
+// Name of the runtime.
+const Name = "demo"
+
+const agentName = "Demo agent"
+
+// Options wire a Runtime.
+type Options struct {
+	// Pace is the time between two words; 0 means 20 ms, less than 0 none.
+	Pace time.Duration
+}
+
+// Runtime starts demo sessions.
+type Runtime struct{ pace time.Duration }
+
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Run     = (*run)(nil)
+)
+
+// New makes the Runtime.
+func New(o Options) *Runtime {
+	if o.Pace == 0 {
+		o.Pace = 20 * time.Millisecond
+	}
+	return &Runtime{max(o.Pace, 0)}
+}
+
+// Name implements runtime.Runtime.
+func (rt *Runtime) Name() string { return Name }
+
+// memory is where the conversation is.
+type memory struct {
+	Round   int               `json:"round"` // 0: not begun
+	Step    int               `json:"step"`
+	Try     int               `json:"try"`   // of the step; an interrupted one is asked under a new key
+	Asked   bool              `json:"asked"` // the step's words are out
+	Stopped bool              `json:"stopped"`
+	Results map[string]result `json:"results,omitempty"` // of the step's asks
+}
+
+func (m memory) over() bool { return m.Step >= len(script) }
+
+type run struct {
+	pace   time.Duration
+	spec   runtime.Spec
+	host   runtime.Host
+	log    *slog.Logger
+	ctx    context.Context // ends with Kill
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	// prompts and news wake the conversation; neither is closed.
+	prompts chan runtime.Prompt
+	news    chan struct{}
+
+	// prefix keeps block ids apart from those of an earlier process.
+	prefix string
+
+	mu     sync.Mutex
+	m      memory
+	killed bool
+	block  int
+}
+
+// Start implements runtime.Runtime.
+func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (runtime.Run, error) {
+	r := &run{
+		pace: rt.pace, spec: s, host: h, log: s.Logger,
+		prompts: make(chan runtime.Prompt), news: make(chan struct{}, 1), prefix: uuid.NewString()[:8],
+	}
+	if s.Memory != nil {
+		if err := json.Unmarshal(s.Memory, &r.m); err != nil {
+			return nil, fmt.Errorf("memory: %w", err)
+		}
+	}
+	if r.m.Results == nil {
+		r.m.Results = map[string]result{}
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.wg.Go(r.converse)
+	return r, nil
+}
+
+// Prompt implements runtime.Run.
+func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
+	select {
+	case r.prompts <- p:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return context.Canceled
+	}
+}
+
+// Interrupt implements runtime.Run.
+func (r *run) Interrupt(context.Context) error {
+	r.mu.Lock()
+	if r.m.Round == 0 || r.m.over() || r.m.Stopped {
+		r.mu.Unlock()
+		return nil
+	}
+	ids := r.open()
+	r.m.Stopped = true
+	r.save()
+	r.mu.Unlock()
+	for _, id := range ids {
+		r.host.Withdraw(id, "interrupted")
+	}
+	r.wake()
+	return nil
+}
+
+// SetMode implements runtime.Run. The demo always asks, whatever the mode.
+func (r *run) SetMode(_ context.Context, mode string) error {
+	r.host.Emit(runtime.Info{Mode: mode})
+	return nil
+}
+
+// Kill implements runtime.Run.
+func (r *run) Kill() {
+	r.mu.Lock()
+	r.killed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.wg.Wait()
+}
+
+func (r *run) wake() {
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// save needs r.mu.
+func (r *run) save() {
+	raw, err := json.Marshal(r.m)
+	if err == nil {
+		err = r.host.Remember(raw)
+	}
+	if err != nil {
+		r.log.Error("demo not stored", "error", err)
+	}
+}
+
+func (r *run) update(f func(*memory)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.m)
+	r.save()
+}
+
+func (r *run) state() memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m
+}
+
+func (r *run) id(a *ask) string {
+	return fmt.Sprintf("demo-%d-%s-%d", r.m.Round, a.name, r.m.Try)
+}
+
+// open needs r.mu: the ids of the step's asks without a result.
+func (r *run) open() []string {
+	if !r.m.Asked || r.m.over() {
+		return nil
+	}
+	var ids []string
+	for i := range script[r.m.Step].asks {
+		a := &script[r.m.Step].asks[i]
+		if _, ok := r.m.Results[a.name]; !ok {
+			ids = append(ids, r.id(a))
+		}
+	}
+	return ids
+}
+
+// converse is the conversation. It ends with Kill.
+func (r *run) converse() {
+	for r.ctx.Err() == nil {
+		m := r.state()
+		if m.Round == 0 || m.over() || m.Stopped {
+			if !r.idle(m) {
+				return
+			}
+			continue
+		}
+		r.host.Emit(runtime.Turn{Assistant: true})
+		if !r.play(&script[m.Step]) {
+			continue
+		}
+		if r.state().over() {
+			r.say(bye)
+			r.host.Emit(runtime.TurnDone{Reason: "completed"})
+			r.host.Emit(runtime.Turn{Assistant: false})
+		}
+	}
+}
+
+// idle waits for a message and reacts to it.
+func (r *run) idle(m memory) bool {
+	var p runtime.Prompt
+	select {
+	case p = <-r.prompts:
+	case <-r.ctx.Done():
+		return false
+	}
+	text := strings.ToLower(p.Text)
+	switch {
+	case m.Round == 0, m.over() && (strings.Contains(text, "again") || strings.Contains(text, "restart")):
+		r.update(func(m *memory) { *m = memory{Round: m.Round + 1, Results: map[string]result{}} })
+	case m.Stopped:
+		r.update(func(m *memory) {
+			m.Stopped, m.Asked, m.Results = false, false, map[string]result{}
+			m.Try++
+		})
+	default:
+		r.host.Emit(runtime.Turn{Assistant: true})
+		r.say("I am only a demo and know no more than my script. Write \"again\" and I begin anew.")
+		r.host.Emit(runtime.TurnDone{Reason: "completed"})
+		r.host.Emit(runtime.Turn{Assistant: false})
+	}
+	return true
+}
+
+// play does one step. It reports false when it did not get to the end.
+func (r *run) play(st *step) bool {
+	if !r.state().Asked {
+		r.say(st.intro)
+		for i := range st.asks {
+			a := &st.asks[i]
+			name, input := toolName(a), r.input(a)
+			r.host.Emit(runtime.ToolStart{ID: r.callID(a), Name: name})
+			r.host.Emit(runtime.ToolEnd{ID: r.callID(a), Name: name, Input: input})
+		}
+		if r.ctx.Err() != nil || r.state().Stopped {
+			return r.stopped()
+		}
+		r.update(func(m *memory) { m.Asked = true })
+	}
+	for i := range st.asks {
+		r.ask(&st.asks[i])
+	}
+	told := map[string]bool{}
+	for len(told) < len(st.asks) {
+		m := r.state()
+		if m.Stopped {
+			return r.stopped()
+		}
+		for i := range st.asks {
+			a := &st.asks[i]
+			res, ok := r.result(a)
+			if !ok || told[a.name] {
+				continue
+			}
+			told[a.name] = true
+			r.host.Emit(runtime.ToolResult{ID: r.callID(a), Content: toolResult(a, &res), IsError: !res.yes()})
+			r.say(reaction(a, &res))
+			if res.Content.Interrupt {
+				r.update(func(m *memory) { m.Stopped = true })
+				return r.stopped()
+			}
+		}
+		if len(told) == len(st.asks) {
+			break
+		}
+		select {
+		case <-r.news:
+		case p := <-r.prompts:
+			r.say("I heard you (\"" + strings.TrimSpace(p.Text) + "\"), but I still wait for the decision above.")
+		case <-r.ctx.Done():
+			return false
+		}
+	}
+	r.update(func(m *memory) {
+		m.Step++
+		m.Try, m.Asked, m.Results = 0, false, map[string]result{}
+	})
+	return r.ctx.Err() == nil
+}
+
+func (r *run) stopped() bool {
+	if r.ctx.Err() == nil {
+		r.host.Emit(runtime.TurnDone{Reason: "interrupted"})
+		r.host.Emit(runtime.Turn{Assistant: false})
+	}
+	return false
+}
+
+func (r *run) result(a *ask) (result, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res, ok := r.m.Results[a.name]
+	return res, ok
+}
+
+func (r *run) callID(a *ask) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.id(a)
+}
+
+func toolName(a *ask) string {
+	switch {
+	case a.req.Tool != nil:
+		return a.req.Tool.Name
+	case a.req.Kind == hitl.KindQuestion:
+		return "AskUserQuestion"
+	}
+	return "form"
+}
+
+func (r *run) input(a *ask) json.RawMessage {
+	var v any = map[string]any{"questions": a.req.Questions}
+	switch {
+	case a.req.Tool != nil:
+		return a.req.Tool.Input
+	case a.req.Kind == hitl.KindForm:
+		return a.req.Schema
+	}
+	raw, err := hitl.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	return raw
+}
+
+// ask opens an ask, unless it already has its result.
+func (r *run) ask(a *ask) {
+	if _, ok := r.result(a); ok {
+		return
+	}
+	id := r.callID(a)
+	req := a.req
+	req.Key = r.spec.SessionID + ":" + id
+	req.ToolCallID, req.AgentName = id, agentName
+	req.Source = &hitl.Source{Protocol: Name, Agent: agentName, RequestID: id}
+	r.host.Ask(gate.Ask{Kept: gate.Kept{ID: id, Request: &req}, Settle: func(s *gate.Settled) {
+		note := func(v gate.Verdict) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.killed {
+				return context.Canceled // a successor asks again
+			}
+			r.m.Results[a.name] = result{Content: v.Content, Text: v.Text}
+			r.save()
+			return nil
+		}
+		if s.Spent() {
+			// An earlier process took the approval and got no further. There is
+			// nothing that could run twice here.
+			_ = note(s.Verdict())
+			s.Refuse("taken before the worker was lost")
+		} else {
+			s.Use(note)
+		}
+		r.wake()
+	}})
+}
+
+// say streams a text word by word.
+func (r *run) say(text string) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	r.block++
+	id := fmt.Sprintf("%s-%d", r.prefix, r.block)
+	r.mu.Unlock()
+	if r.pace > 0 {
+		tick := time.NewTicker(r.pace)
+		defer tick.Stop()
+		for _, w := range strings.SplitAfter(text, " ") {
+			r.host.Emit(runtime.TextDelta{BlockID: id, Text: w})
+			select {
+			case <-tick.C:
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	}
+	r.host.Emit(runtime.Text{Role: "assistant", BlockID: id, Text: text})
+}

@@ -1,0 +1,175 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// Verdict is what a runtime has to tell its agent.
+type Verdict struct {
+	// Content is what was decided; its Outcome is empty when no decision could
+	// be had, and then nothing may run.
+	Content hitl.Content
+	// Text is for the agent whenever the outcome is neither allowed nor answered.
+	Text string
+}
+
+// Yes reports whether the tool may run, or the question has its answer.
+func (v *Verdict) Yes() bool {
+	return v.Content.Outcome == hitl.Allowed || v.Content.Outcome == hitl.Answered
+}
+
+// Settled is an ask whose wait has ended. Exactly one of Use and Refuse is
+// called, once; later calls do nothing.
+type Settled struct {
+	ID      string
+	Request *hitl.Request
+	Private []byte
+
+	gate     *Gate
+	answer   *bus.Answer // nil when there is no decision
+	verdict  Verdict
+	mismatch string        // why the decision may not be used
+	last     chan struct{} // closed when the last receipt so far was sent
+	once     sync.Once
+}
+
+// Verdict is the decision as it stands, for a look without using it.
+func (s *Settled) Verdict() Verdict { return s.verdict }
+
+// Spent reports whether an earlier process handed this approval out. Whether
+// the tool ran then, nobody knows.
+func (s *Settled) Spent() bool {
+	return s.verdict.Content.Outcome == hitl.Allowed && s.answer != nil &&
+		s.gate.ledger.Spent(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID)
+}
+
+// Use hands the verdict to tell, which passes it to the agent. An approval is
+// entered in the ledger first; if that cannot be done, tell gets a verdict that
+// runs nothing. An error of tell means that the agent did not take it. The
+// people who decided are told either way.
+func (s *Settled) Use(tell func(Verdict) error) {
+	s.once.Do(func() {
+		v, refusal := s.verdict, s.mismatch
+		if v.Content.Outcome == hitl.Allowed {
+			if err := s.gate.ledger.Claim(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID); err != nil {
+				v, refusal = s.unusable(err)
+			}
+		}
+		err := tell(v)
+		switch {
+		case err != nil && s.gate.leaving():
+			return // nobody was told: a successor finds the ask and its decision
+		case refusal != "":
+			s.ack(hitl.Refused, refusal)
+		case err != nil:
+			s.gate.log.Warn("decision could not be handed over", "ask", s.ID, "error", err)
+			s.ack(hitl.Refused, "the agent did not take the decision: "+err.Error())
+		default:
+			s.ack(hitl.Applied, "")
+		}
+		s.gate.drop(s)
+	})
+}
+
+func (s *Settled) unusable(err error) (Verdict, string) {
+	if errors.Is(err, ErrSpent) {
+		return Verdict{Text: SpentText}, "the approval was already used"
+	}
+	s.gate.log.Error("approval not used: it could not be recorded", "ask", s.ID, "error", err)
+	return Verdict{Text: "The tool was not run: the approval was given, but could not be recorded on the agent's machine"},
+		"the approval could not be recorded on the agent's machine"
+}
+
+// Refuse ends the ask without telling the agent anything.
+func (s *Settled) Refuse(why string) {
+	s.once.Do(func() {
+		s.ack(hitl.Refused, why)
+		s.gate.drop(s)
+	})
+}
+
+// ack sends a receipt behind the ones before it, without holding up the caller.
+func (s *Settled) ack(stage, detail string) {
+	if s.answer == nil {
+		return
+	}
+	prev, done := s.last, make(chan struct{})
+	s.last = done
+	s.gate.goAck(func() {
+		defer close(done)
+		if prev != nil {
+			<-prev
+		}
+		s.gate.send(s.answer, stage, detail)
+	})
+}
+
+// SpentText tells the agent that an approval cannot be used again.
+const SpentText = "The tool was not run: its approval was already used once, and each approval is for one run"
+
+// mismatchText tells the agent that the decision was about something else.
+const mismatchText = "The tool was not run: the decision was about other content than what was about to run"
+
+// check says why the answer is not about the request that is held here.
+func check(held *hitl.Request, a *bus.Answer) string {
+	d := a.Decision
+	if d == nil {
+		return "there is no decision in the answer"
+	}
+	if d.InteractionID != a.Ref.ID {
+		return "the decision names another interaction"
+	}
+	if d.Digest != hitl.Digest(a.Request) {
+		return "digest mismatch: what was shown is not what was asked"
+	}
+	if d.Outcome == hitl.InvalidIX {
+		return "" // nothing of it was shown, so there is nothing to compare
+	}
+	shown, err := hitl.ParseRequest(a.Request)
+	if err != nil {
+		return fmt.Sprintf("the request that was decided cannot be read: %v", err)
+	}
+	if field := difference(held, shown); field != "" {
+		return "the request that was decided differs in " + field
+	}
+	return ""
+}
+
+// difference names the first part that matters to what runs and is not the same
+// content in both.
+func difference(held, shown *hitl.Request) string {
+	same := func(a, b any) bool {
+		ra, errA := hitl.Marshal(a)
+		rb, errB := hitl.Marshal(b)
+		if errA != nil || errB != nil {
+			return false
+		}
+		ca, errA := hitl.Canonical(ra)
+		cb, errB := hitl.Canonical(rb)
+		return errA == nil && errB == nil && string(ca) == string(cb)
+	}
+	switch {
+	case held.Kind != shown.Kind:
+		return "kind"
+	case held.SessionID != shown.SessionID:
+		return "session_id"
+	case held.ToolCallID != shown.ToolCallID:
+		return "tool_call_id"
+	case !same(held.Tool, shown.Tool):
+		return "tool"
+	case !same(held.Questions, shown.Questions):
+		return "questions"
+	case !same(held.Schema, shown.Schema):
+		return "schema"
+	case !same(held.Options, shown.Options):
+		return "options"
+	case !same(held.Suggestions, shown.Suggestions):
+		return "suggestions"
+	}
+	return ""
+}

@@ -1,0 +1,14 @@
+// Package worker is one process of an owner: it takes sessions from the pool's
+// queue, runs them through runtimes, tells the bus what happens in them, and
+// carries out commands.
+//
+// What it promises:
+//
+//   - A session is claimed before its start leaves the queue, so that exactly
+//     one worker has it.
+//   - A worker that comes back to its data directory finds its sessions again:
+//     those with open asks ask again and get the same decisions, the others wait
+//     for their next message.
+//   - Ending the worker is never a denial: open asks are left to the successor.
+//   - A session that cannot go on is dead, with the reason in plain words.
+package worker

@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+)
+
+const (
+	// coalesce is how long deltas are gathered before they are sent.
+	coalesce = 50 * time.Millisecond
+	// queueLimit is how many bytes may wait to be stored before a run has to
+	// wait, too.
+	queueLimit = 16 << 20
+)
+
+// sink is where a session's stream goes. *bus.Client is one.
+type sink interface {
+	Event(ctx context.Context, session subject.Session, ev hitl.Event) error
+	Live(session subject.Session, ev hitl.Event) error
+	State(ctx context.Context, st *hitl.SessionState) (uint64, error)
+}
+
+// item is one thing to publish; exactly one field is set.
+type item struct {
+	event *hitl.Event
+	state *hitl.SessionState
+	delta *delta
+	mark  chan struct{} // closed when everything before is out
+}
+
+// delta is text that grows until its block is whole.
+type delta struct {
+	kind, id, parent string
+	text             string
+}
+
+func (it *item) size() int {
+	switch {
+	case it.event != nil:
+		return len(it.event.Data) + 64
+	case it.delta != nil:
+		return len(it.delta.text) + 64
+	}
+	return 64
+}
+
+// publisher sends a session's stream in order, from one goroutine.
+type publisher struct {
+	sink    sink
+	session subject.Session
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	queue  []item
+	bytes  int
+	closed bool          // nothing more is taken
+	news   chan struct{} // has one element when the queue grew or was closed
+	room   chan struct{} // closed and replaced when the queue shrank
+}
+
+func newPublisher(s sink, session subject.Session, log *slog.Logger) *publisher {
+	return &publisher{sink: s, session: session, log: log, news: make(chan struct{}, 1), room: make(chan struct{})}
+}
+
+// push never waits. After close it does nothing.
+func (p *publisher) push(it item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		if it.mark != nil {
+			close(it.mark)
+		}
+		return
+	}
+	p.queue = append(p.queue, it)
+	p.bytes += it.size()
+	p.wake()
+}
+
+func (p *publisher) wake() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// waitRoom returns when the queue is short enough, or ctx ends.
+func (p *publisher) waitRoom(ctx context.Context) {
+	for {
+		p.mu.Lock()
+		full, room := p.bytes > queueLimit && !p.closed, p.room
+		p.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// flush returns when everything pushed before is out, or ctx ends.
+func (p *publisher) flush(ctx context.Context) {
+	mark := make(chan struct{})
+	p.push(item{mark: mark})
+	select {
+	case <-mark:
+	case <-ctx.Done():
+	}
+}
+
+// close lets run end once the queue is empty.
+func (p *publisher) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.wake()
+}
+
+func (p *publisher) next() (it item, ok, closed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		return item{}, false, p.closed
+	}
+	it = p.queue[0]
+	p.queue[0] = item{}
+	p.queue = p.queue[1:]
+	p.bytes -= it.size()
+	close(p.room)
+	p.room = make(chan struct{})
+	return it, true, false
+}
+
+// run publishes until close and the end of the queue, or until ctx ends.
+func (p *publisher) run(ctx context.Context) {
+	defer p.abandon()
+	var deltas []delta
+	var due <-chan time.Time // set while deltas wait
+	send := func() {
+		for _, d := range deltas {
+			p.live(d)
+		}
+		deltas, due = nil, nil
+	}
+	for {
+		it, ok, closed := p.next()
+		switch {
+		case closed:
+			send()
+			return
+		case !ok:
+			select {
+			case <-p.news:
+			case <-due:
+				send()
+			case <-ctx.Done():
+				return
+			}
+			continue
+		case it.delta != nil:
+			deltas = gather(deltas, *it.delta)
+			if due == nil {
+				due = time.After(coalesce)
+			}
+			select { // a steady stream must not keep them back
+			case <-due:
+				send()
+			default:
+			}
+			continue
+		}
+		send()
+		if !p.publish(ctx, it) {
+			return
+		}
+	}
+}
+
+// abandon releases whoever waits.
+func (p *publisher) abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, it := range p.queue {
+		if it.mark != nil {
+			close(it.mark)
+		}
+	}
+	p.queue, p.bytes = nil, 0
+	close(p.room)
+	p.room = make(chan struct{})
+}
+
+func gather(deltas []delta, d delta) []delta {
+	if n := len(deltas) - 1; n >= 0 && deltas[n].kind == d.kind && deltas[n].id == d.id {
+		deltas[n].text += d.text
+		return deltas
+	}
+	return append(deltas, d)
+}
+
+func (p *publisher) live(d delta) {
+	data := map[string]any{"text": d.text}
+	if d.kind == hitl.EventTextDelta {
+		data["block_id"] = d.id
+	} else {
+		data["tool_call_id"] = d.id
+	}
+	if d.parent != "" {
+		data["parent_tool_call_id"] = d.parent
+	}
+	raw, err := hitl.Marshal(data)
+	if err == nil {
+		err = p.sink.Live(p.session, hitl.Event{Type: d.kind, Data: raw})
+	}
+	if err != nil {
+		p.log.Debug("delta not sent", "error", err) // the whole block follows
+	}
+}
+
+// publish reports false when nothing more can be published.
+func (p *publisher) publish(ctx context.Context, it item) bool {
+	var err error
+	switch {
+	case it.mark != nil:
+		close(it.mark)
+	case it.event != nil:
+		err = p.sink.Event(ctx, p.session, *it.event)
+	case it.state != nil:
+		_, err = p.sink.State(ctx, it.state)
+	}
+	switch {
+	case err == nil:
+		return true
+	case ctx.Err() != nil || errors.Is(err, bus.ErrClosed):
+		return false
+	}
+	// The bus has tried what there is to try; the next one may pass.
+	p.log.Error("not published", "error", err)
+	return true
+}

@@ -1,0 +1,408 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/gate"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+	"github.com/banksman/banksman/services/agent/internal/store"
+)
+
+const (
+	// flushLimit bounds how long an ask waits for what was said before it.
+	flushLimit = 2 * time.Second
+	// controlLimit bounds an interrupt and a change of mode.
+	controlLimit = 15 * time.Second
+	// leaveLimit bounds the last publishing of a worker that stops.
+	leaveLimit = 3 * time.Second
+)
+
+// ending is why a session is over.
+type ending struct {
+	message string // shown as an error; empty for a session that was stopped
+	reason  string // the kill reason
+}
+
+// session is one conversation in the care of this worker. Its goroutine, live,
+// starts the run, feeds it prompts and ends it.
+type session struct {
+	w    *Worker
+	id   string
+	log  *slog.Logger
+	gate *gate.Gate
+	pub  *publisher
+	// ctx ends when the session is over or left: then nobody waits for the run.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wake   chan struct{} // has one element when there is something to do
+	pubEnd context.CancelFunc
+	pubWG  sync.WaitGroup
+
+	mu   sync.Mutex
+	rec  store.Session
+	run  runtime.Run
+	over *ending // set once
+	left bool
+}
+
+var (
+	_ runtime.Host = (*session)(nil)
+	_ gate.Keeper  = (*session)(nil)
+)
+
+func newSession(w *Worker, rec *store.Session) *session {
+	s := &session{
+		w: w, id: rec.State.SessionID, rec: *rec, wake: make(chan struct{}, 1),
+		log: w.log.With("session", rec.State.SessionID),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.pub = newPublisher(w.client, w.client.Session(s.id), s.log)
+	s.gate = gate.New(gate.Options{
+		Asker: w.client, Ledger: w.ledger, Keeper: s, Logger: s.log,
+		Before: func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, flushLimit)
+			defer cancel()
+			s.pub.flush(ctx)
+		},
+	})
+	var ctx context.Context
+	ctx, s.pubEnd = context.WithCancel(context.Background())
+	s.pubWG.Go(func() { s.pub.run(ctx) })
+	return s
+}
+
+// live runs the session until it is over or left. fresh is false for one that an
+// earlier process began.
+func (s *session) live(fresh bool) {
+	unsubscribe, err := s.w.client.Commands(s.w.client.Session(s.id), s.command)
+	if err != nil {
+		s.log.Error("no commands", "error", err) // the client is closed: Run ends
+	} else {
+		defer unsubscribe()
+	}
+	s.publishState()
+	if fresh {
+		for _, p := range s.rec.Inbox { // nobody else touches it before the run is there
+			s.pub.push(item{event: promptEvent(p)})
+		}
+	}
+	if err := s.start(); err != nil {
+		s.finish(ending{message: err.Error()})
+	} else {
+		s.kick()
+	}
+	for s.ctx.Err() == nil {
+		select {
+		case <-s.wake:
+			s.deliver()
+		case <-s.ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	over, left := s.over, s.left
+	s.mu.Unlock()
+	if over != nil && !left {
+		s.bury(*over)
+		return
+	}
+	s.gate.Leave()
+	s.killRun()
+	s.gate.Wait()
+	s.endPublisher(leaveLimit)
+}
+
+func (s *session) start() error {
+	s.mu.Lock()
+	st, open := s.rec.State, append([]gate.Kept(nil), s.rec.Asks...)
+	spec := runtime.Spec{
+		SessionID: s.id, Cwd: st.Cwd, Mode: st.Mode, Model: st.Model,
+		Memory: s.rec.Memory, Open: open, Logger: s.log,
+	}
+	s.mu.Unlock()
+	rt := s.w.runtimes[st.Runtime]
+	if rt == nil {
+		return fmt.Errorf("runtime: %q is none of %s", st.Runtime, strings.Join(s.w.names, ", "))
+	}
+	run, err := rt.Start(s.ctx, spec, s)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.run = run
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *session) kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// deliver hands waiting prompts to the run, in order.
+func (s *session) deliver() {
+	for {
+		s.mu.Lock()
+		if s.run == nil || len(s.rec.Inbox) == 0 || s.over != nil {
+			s.mu.Unlock()
+			return
+		}
+		run, p := s.run, s.rec.Inbox[0]
+		s.mu.Unlock()
+		err := run.Prompt(s.ctx, p)
+		var rejected *runtime.RejectedError
+		switch {
+		case s.ctx.Err() != nil:
+			return // a prompt that was not taken stays in the inbox
+		case errors.As(err, &rejected):
+			s.Emit(runtime.Problem{Message: rejected.Error()})
+			s.Emit(runtime.Turn{Assistant: false})
+		case err != nil:
+			s.finish(ending{message: err.Error()})
+			return
+		}
+		s.mu.Lock()
+		s.rec.Inbox = s.rec.Inbox[1:]
+		s.save()
+		s.mu.Unlock()
+	}
+}
+
+// save needs s.mu. Without its file the session would not survive, but it can
+// still go on.
+func (s *session) save() {
+	if s.over != nil {
+		return // bury has the last word
+	}
+	if err := s.w.dir.Save(&s.rec); err != nil {
+		s.log.Error("session not stored", "error", err)
+	}
+}
+
+// finish marks the session as over; live does the rest.
+func (s *session) finish(e ending) {
+	s.mu.Lock()
+	if s.over == nil && !s.left {
+		s.over = &e
+	}
+	s.mu.Unlock()
+	s.cancel(gate.ErrClosed)
+}
+
+// leave stops the session's work and keeps it for a successor.
+func (s *session) leave() {
+	s.mu.Lock()
+	s.left = true
+	s.mu.Unlock()
+	s.gate.Leave() // first, so that nothing that follows withdraws an ask
+	s.cancel(gate.ErrLeave)
+}
+
+func (s *session) killRun() {
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	if run != nil {
+		run.Kill()
+	}
+}
+
+// bury ends a session for good. It is marked on disk first, so that a crash in
+// between does not bring it back to life.
+func (s *session) bury(e ending) {
+	reason := e.reason
+	if reason == "" {
+		reason = "the session has ended"
+	}
+	s.gate.Cancel(reason)
+	s.killRun()
+	s.gate.Wait()
+	s.mu.Lock()
+	st := &s.rec.State
+	st.State, st.StateChangedAt = hitl.StateDead, now()
+	st.Error, st.KillReason = bounded(e.message), e.reason
+	if err := s.w.dir.Save(&s.rec); err != nil {
+		s.log.Error("session not stored", "error", err)
+	}
+	s.mu.Unlock()
+	if e.message != "" {
+		s.pub.push(item{event: encodeEvent(runtime.Problem{Message: e.message})})
+	}
+	done := "stopped"
+	if e.message != "" {
+		done = "error"
+	}
+	s.pub.push(item{event: encodeEvent(runtime.TurnDone{Reason: done})})
+	s.publishState()
+	s.log.Info("session is dead", "reason", e.reason, "error", e.message)
+	if s.endPublisher(0) {
+		if err := s.w.dir.Delete(s.id); err != nil {
+			s.log.Error("dead session is still on disk", "error", err)
+		}
+	}
+	s.w.remove(s)
+}
+
+// endPublisher waits until everything is published, for at most limit; 0 means
+// until the worker stops. It reports whether all of it went out.
+func (s *session) endPublisher(limit time.Duration) bool {
+	s.pub.close()
+	done := make(chan struct{})
+	go func() {
+		s.pubWG.Wait()
+		close(done)
+	}()
+	stop := s.w.stopping
+	var late <-chan time.Time
+	if limit > 0 {
+		stop, late = nil, time.After(limit)
+	}
+	whole := true
+	select {
+	case <-done:
+	case <-late:
+		whole = false
+	case <-stop:
+		select {
+		case <-done:
+		case <-time.After(leaveLimit):
+			whole = false
+		}
+	}
+	s.pubEnd()
+	<-done
+	return whole
+}
+
+func now() time.Time { return time.Now().UTC() }
+
+func (s *session) publishState() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pushState()
+}
+
+// pushState needs s.mu, which keeps states in order.
+func (s *session) pushState() {
+	st := s.rec.State
+	s.pub.push(item{state: &st})
+}
+
+// Emit implements runtime.Host.
+func (s *session) Emit(e runtime.Event) {
+	s.pub.waitRoom(s.ctx)
+	switch e := e.(type) {
+	case runtime.TextDelta:
+		s.pub.push(item{delta: &delta{hitl.EventTextDelta, e.BlockID, e.Parent, e.Text}})
+	case runtime.ToolDelta:
+		s.pub.push(item{delta: &delta{hitl.EventToolCallDelta, e.ID, e.Parent, e.Text}})
+	case runtime.Turn:
+		s.turn(e.Assistant)
+	case runtime.Info:
+		s.info(e)
+	case runtime.Ended:
+		s.finish(ending{message: e.Message})
+	default:
+		if ev := encodeEvent(e); ev != nil {
+			s.pub.push(item{event: ev})
+		}
+	}
+}
+
+func (s *session) turn(assistant bool) {
+	state := hitl.StateUserTurn
+	if assistant {
+		state = hitl.StateAssistantTurn
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rec.State.State == state || s.over != nil {
+		return
+	}
+	s.rec.State.State, s.rec.State.StateChangedAt = state, now()
+	s.save()
+	s.pushState()
+}
+
+func (s *session) info(e runtime.Info) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := &s.rec.State
+	mode, model := st.Mode, st.Model
+	if e.Mode != "" {
+		st.Mode = e.Mode
+	}
+	if e.Model != "" {
+		st.Model = e.Model
+	}
+	if (st.Mode != mode || st.Model != model) && s.over == nil {
+		s.save()
+		s.pushState()
+	}
+}
+
+// Ask implements runtime.Host.
+func (s *session) Ask(a gate.Ask) {
+	r := *a.Request
+	s.mu.Lock()
+	r.SessionID, r.ProjectID = s.id, s.rec.State.ProjectID
+	s.mu.Unlock()
+	if r.ExpiresIn == nil {
+		r.ExpiresIn = s.w.expires
+	}
+	if r.AttentionIn == nil {
+		r.AttentionIn = s.w.attention
+	}
+	a.Request = &r
+	if err := s.gate.Open(a); err != nil {
+		s.log.Info("ask not opened", "ask", a.ID, "error", err) // the session is over or left
+	}
+}
+
+// Withdraw implements runtime.Host.
+func (s *session) Withdraw(id, reason string) { s.gate.Withdraw(id, reason) }
+
+// Remember implements runtime.Host.
+func (s *session) Remember(memory json.RawMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rec.Memory = memory
+	return s.w.dir.Save(&s.rec)
+}
+
+// KeepAsk implements gate.Keeper.
+func (s *session) KeepAsk(k gate.Kept) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.rec.Asks {
+		if s.rec.Asks[i].ID == k.ID {
+			s.rec.Asks[i] = k
+			return s.w.dir.Save(&s.rec)
+		}
+	}
+	s.rec.Asks = append(s.rec.Asks, k)
+	return s.w.dir.Save(&s.rec)
+}
+
+// DropAsk implements gate.Keeper.
+func (s *session) DropAsk(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.rec.Asks[:0:0]
+	for _, k := range s.rec.Asks {
+		if k.ID != id {
+			kept = append(kept, k)
+		}
+	}
+	s.rec.Asks = kept
+	return s.w.dir.Save(&s.rec)
+}

@@ -1,0 +1,320 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/gate"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+	"github.com/banksman/banksman/services/agent/internal/store"
+)
+
+const (
+	beatEvery = 5 * time.Second
+	maxTitle  = 80 // runes
+)
+
+// Options wire a Worker.
+type Options struct {
+	Logger   *slog.Logger
+	Client   *bus.Client
+	Pool     string
+	WorkerID string // default: one that stays with the data directory
+	DataDir  string
+	// DefaultCwd is where a session runs that names no directory.
+	DefaultCwd string
+	Runtimes   []runtime.Runtime
+	// Expires is how long an ask waits: 0 leaves it to the default, less than 0
+	// means for ever. Attention likewise, when others should be told.
+	Expires, Attention time.Duration
+}
+
+// Worker runs sessions.
+type Worker struct {
+	log       *slog.Logger
+	client    *bus.Client
+	pool      string
+	id        string
+	cwd       string
+	dir       *store.Dir
+	ledger    *gate.Ledger
+	runtimes  map[string]runtime.Runtime
+	names     []string
+	expires   *hitl.Duration
+	attention *hitl.Duration
+
+	stopping chan struct{} // closed when Run begins to stop
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	unsure   map[string]*store.Session // claims of unknown outcome, to be made again as they were
+	stopped  bool
+}
+
+// New takes the data directory. Run gives it up.
+func New(o Options) (*Worker, error) {
+	dir, err := store.Open(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := gate.OpenLedger(dir.LedgerPath())
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	id := o.WorkerID
+	if id == "" {
+		if id, err = dir.WorkerID(uuid.NewString); err != nil {
+			return nil, errors.Join(fmt.Errorf("worker id: %w", err), ledger.Close(), dir.Close())
+		}
+	}
+	w := &Worker{
+		log: o.Logger.With("worker", id), client: o.Client, pool: o.Pool, id: id, cwd: o.DefaultCwd,
+		dir: dir, ledger: ledger, runtimes: map[string]runtime.Runtime{},
+		expires: optional(o.Expires), attention: optional(o.Attention),
+		stopping: make(chan struct{}), sessions: map[string]*session{}, unsure: map[string]*store.Session{},
+	}
+	for _, rt := range o.Runtimes {
+		w.runtimes[rt.Name()] = rt
+		w.names = append(w.names, rt.Name())
+	}
+	slices.Sort(w.names)
+	return w, nil
+}
+
+func optional(d time.Duration) *hitl.Duration {
+	if d == 0 {
+		return nil
+	}
+	v := hitl.Duration(max(d, 0))
+	return &v
+}
+
+// Close gives up the data directory of a worker that was never run.
+func (w *Worker) Close() error { return errors.Join(w.ledger.Close(), w.dir.Close()) }
+
+// Run works until ctx ends or the bus is gone for good. It returns when
+// everything it started has ended; open asks are left for a successor.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, w.Close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	w.recover(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() { w.beat(ctx) })
+	loops.Go(func() {
+		if err := w.client.Work(ctx, w.pool, w.take); err != nil && ctx.Err() == nil {
+			cancel(fmt.Errorf("work queue: %w", err))
+		}
+	})
+	select {
+	case <-ctx.Done():
+	case <-w.client.Done():
+		cancel(w.client.Err())
+	}
+	w.mu.Lock()
+	w.stopped = true
+	sessions := make([]*session, 0, len(w.sessions))
+	for _, s := range w.sessions {
+		sessions = append(sessions, s)
+	}
+	w.mu.Unlock()
+	close(w.stopping)
+	w.log.Info("worker stops", "sessions", len(sessions))
+	for _, s := range sessions {
+		s.leave()
+	}
+	loops.Wait()
+	w.wg.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+func (w *Worker) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		w.mu.Lock()
+		ids := make([]string, 0, len(w.sessions))
+		for id := range w.sessions {
+			ids = append(ids, id)
+		}
+		w.mu.Unlock()
+		slices.Sort(ids)
+		if err := w.client.Beat(hitl.Beat{Worker: w.id, Runtimes: w.names, Sessions: ids, At: now()}); err != nil {
+			w.log.Debug("no heartbeat", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take claims a start from the queue. True takes it off the queue.
+func (w *Worker) take(ctx context.Context, st hitl.Start) bool {
+	w.mu.Lock()
+	known, stopped, unsure := w.sessions[st.SessionID] != nil, w.stopped, w.unsure[st.SessionID]
+	w.mu.Unlock()
+	switch {
+	case known:
+		return true // it came again: the acknowledgement was lost
+	case stopped:
+		return false
+	case unsure != nil:
+		return w.claim(ctx, unsure)
+	}
+	rec := w.record(&st)
+	// On disk before the claim: a worker that dies in between finds out whose
+	// the session is by claiming it again with the same bytes.
+	if err := w.dir.Save(rec); err != nil {
+		w.log.Error("start put back", "session", st.SessionID, "error", err)
+		return false
+	}
+	return w.claim(ctx, rec)
+}
+
+// claim reports whether the matter is settled: the session is ours and runs, or
+// it is somebody else's.
+func (w *Worker) claim(ctx context.Context, rec *store.Session) bool {
+	id := rec.State.SessionID
+	won, err := w.client.Claim(ctx, &rec.State)
+	w.mu.Lock()
+	if err != nil {
+		w.unsure[id] = rec
+	} else {
+		delete(w.unsure, id)
+	}
+	w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.log.Warn("claim unknown", "session", id, "error", err)
+		return false
+	case !won:
+		if err := w.dir.Delete(id); err != nil {
+			w.log.Error("another worker's session is on disk", "session", id, "error", err)
+		}
+		return true
+	}
+	rec.Claimed = true
+	if err := w.dir.Save(rec); err != nil {
+		w.log.Error("session not stored", "session", id, "error", err)
+	}
+	w.log.Info("session claimed", "session", id, "runtime", rec.State.Runtime)
+	w.launch(rec, true)
+	return true
+}
+
+func (w *Worker) record(st *hitl.Start) *store.Session {
+	at := now()
+	cwd := st.Cwd
+	if cwd == "" {
+		cwd = w.cwd
+	}
+	rec := &store.Session{State: hitl.SessionState{
+		V: 1, SessionID: st.SessionID, ProjectID: st.ProjectID,
+		Tenant: w.client.Credentials().Tenant, Owner: w.client.Credentials().Name,
+		Worker: w.id, Generation: 1, Runtime: st.Runtime, Title: sessionTitle(st), Cwd: cwd,
+		State: hitl.StateStarting, StartedAt: at, StateChangedAt: at, Mode: st.Mode, Model: st.Model,
+	}}
+	if strings.TrimSpace(st.Prompt) != "" || len(st.Attachments) > 0 {
+		rec.Inbox = []store.Prompt{{Text: st.Prompt, Attachments: st.Attachments}}
+	}
+	return rec
+}
+
+func sessionTitle(st *hitl.Start) string {
+	t := strings.Join(strings.Fields(strings.ToValidUTF8(st.Prompt, "\uFFFD")), " ")
+	if utf8.RuneCountInString(t) > maxTitle {
+		t = string([]rune(t)[:maxTitle-1]) + "…"
+	}
+	if t == "" {
+		return st.Runtime + " session"
+	}
+	return t
+}
+
+func (w *Worker) launch(rec *store.Session, fresh bool) {
+	s := newSession(w, rec)
+	w.mu.Lock()
+	w.sessions[s.id] = s
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped {
+		s.leave()
+	}
+	w.wg.Go(func() { s.live(fresh) })
+}
+
+func (w *Worker) remove(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sessions, s.id)
+}
+
+// recover takes up what an earlier worker with this directory left.
+func (w *Worker) recover(ctx context.Context) {
+	recs, err := w.dir.Load()
+	if err != nil {
+		w.log.Error("sessions that cannot be read stay where they are", "error", err)
+	}
+	for _, rec := range recs {
+		if !rec.Claimed {
+			// Whether the earlier claim landed is settled by the bytes.
+			w.claim(ctx, rec)
+			continue
+		}
+		w.revive(rec)
+	}
+}
+
+func (w *Worker) revive(rec *store.Session) {
+	st := &rec.State
+	st.Worker = w.id
+	st.Generation++
+	if st.State == hitl.StateDead {
+		// Only the word of it may be missing.
+		s := newSession(w, rec)
+		s.over = &ending{message: st.Error, reason: st.KillReason}
+		s.cancel(gate.ErrClosed)
+		w.mu.Lock()
+		w.sessions[s.id] = s
+		w.mu.Unlock()
+		w.wg.Go(func() { s.bury(*s.over) })
+		return
+	}
+	midTurn := st.State == hitl.StateAssistantTurn
+	st.State, st.StateChangedAt = hitl.StateUserTurn, now()
+	if len(rec.Asks) > 0 {
+		st.State = hitl.StateAssistantTurn
+	}
+	if err := w.dir.Save(rec); err != nil {
+		w.log.Error("session not stored", "session", st.SessionID, "error", err)
+	}
+	w.log.Info("session taken up again", "session", st.SessionID, "generation", st.Generation, "open_asks", len(rec.Asks))
+	w.launch(rec, false)
+	if midTurn && len(rec.Asks) == 0 && len(rec.Inbox) == 0 && st.Runtime != "demo" {
+		w.mu.Lock()
+		s := w.sessions[st.SessionID]
+		w.mu.Unlock()
+		if s != nil {
+			s.Emit(runtime.Note{Message: "The worker was restarted in the middle of a turn, which ended there. The next message goes on."})
+			s.Emit(runtime.TurnDone{Reason: "worker_restarted"})
+		}
+	}
+}
