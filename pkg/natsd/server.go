@@ -122,10 +122,28 @@ func (s *Server) ClientURL() string { return s.srv.ClientURL() }
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.srv) }
 
 // Reload reads the configuration file again: new owners and removed ones take
-// effect, connections of all others stay.
+// effect, connections of all others stay. A call that is made at that very
+// moment can find no responders; like a timeout, that says nothing about it.
 func (s *Server) Reload() error {
 	opts, err := loadConfig(s.config)
 	if err != nil {
+		return err
+	}
+	added := false
+	for _, a := range opts.Accounts {
+		if _, err := s.srv.LookupAccount(a.Name); err != nil {
+			added = true
+		}
+	}
+	if err := s.srv.ReloadOptions(opts); err != nil {
+		return fmt.Errorf("natsd: reload: %w", err)
+	}
+	if !added {
+		return nil
+	}
+	// The first reload makes new accounts known; only the next one connects
+	// their service imports (nats-server 2.15.2).
+	if opts, err = loadConfig(s.config); err != nil {
 		return err
 	}
 	if err := s.srv.ReloadOptions(opts); err != nil {
