@@ -154,7 +154,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	from := e.pos
+	from, open := e.pos, len(e.open) // nobody else writes yet
 	run := func(name string, fn func() error) {
 		g.Go(func() error {
 			err := fn()
@@ -177,7 +177,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	run("workers", func() error { return e.watchWorkers(ctx, started) })
 	run("flush", func() error { return e.flushLoop(ctx) })
 	close(e.ready)
-	e.log.Info("ready", "open", len(e.open), "took", e.now().Sub(started).Round(time.Millisecond))
+	e.log.Info("ready", "open", open, "took", e.now().Sub(started).Round(time.Millisecond))
 	return g.Wait()
 }
 
@@ -223,6 +223,9 @@ func (e *Engine) insert(en *entry, id string) {
 	e.byID[id] = append(e.byID[id], en.ref)
 	s := e.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
 	s.insert(en)
+	if s.known && s.state.State == hitl.StateDead {
+		e.orphanIfStillDead(s)
+	}
 	if !en.deadline.IsZero() {
 		heap.Push(&e.deadlines, en)
 		if e.deadlines[0] == en {

@@ -97,11 +97,7 @@ func (e *Engine) loadRequest(ref subject.Ref, m journal.Message) {
 	if err != nil {
 		return // intake refuses it
 	}
-	if e.admit(r, m.Data, hitl.Digest(m.Data), a, true) {
-		if s := e.sessions[e.open[ref].session]; s.known && s.state.State == hitl.StateDead {
-			e.orphan(s, "the session has ended")
-		}
-	}
+	e.admit(r, m.Data, hitl.Digest(m.Data), a, true)
 }
 
 // loadWaiting shows those whose open event exists although intake's floor has

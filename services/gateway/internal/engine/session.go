@@ -183,6 +183,26 @@ func (e *Engine) orphan(s *session, why string) {
 	}
 }
 
+// reviveGrace is how long a dead session's new request waits for the word that
+// a successor has revived the session: that word comes by another stream.
+const reviveGrace = 2 * time.Second
+
+// orphanIfStillDead ends what waits in a session that stays dead.
+func (e *Engine) orphanIfStillDead(s *session) {
+	e.later(time.Minute, func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reviveGrace):
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if s.state.State == hitl.StateDead {
+			e.orphan(s, "the session has ended")
+		}
+	})
+}
+
 // listen follows what is not stored: live deltas and heartbeats.
 func (e *Engine) listen() ([]*nats.Subscription, error) {
 	var subs []*nats.Subscription
