@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -240,4 +241,15 @@ func wellFormed(token string) bool {
 func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
+}
+
+// LinkURL is the address that signs in with a link's token. The token stands in
+// the fragment, which browsers send to no server.
+func LinkURL(base *url.URL, token string) string {
+	u := *base
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	u.RawQuery, u.Fragment = "", "login="+token
+	return u.String()
 }

@@ -22,19 +22,31 @@ type signedIn func(w http.ResponseWriter, r *http.Request, sess *auth.Session)
 
 func (d *Door) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	with := func(pattern string, h signedIn) {
+	person := func(pattern string, h signedIn) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if sess := d.bearer(w, r); sess != nil {
 				h(w, r, sess)
 			}
 		})
 	}
+	// What is asked of the engine waits for it: half a list would say that
+	// nothing else is open.
+	with := func(pattern string, h signedIn) {
+		person(pattern, func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+			select {
+			case <-d.Engine.Ready():
+				h(w, r, sess)
+			default:
+				fail(w, http.StatusServiceUnavailable, string(hitl.Unavailable), "still loading what is open; try again")
+			}
+		})
+	}
 	mux.HandleFunc("POST /api/login", d.login)
 	mux.HandleFunc("GET /api/ws", d.websocket)
-	with("POST /api/logout", d.logout)
-	with("GET /api/me", d.me)
-	with("GET /api/cli-logins", d.cliLogins)
-	with("POST /api/cli-logins/{code}", d.answerCLI)
+	person("POST /api/logout", d.logout)
+	person("GET /api/me", d.me)
+	person("GET /api/cli-logins", d.cliLogins)
+	person("POST /api/cli-logins/{code}", d.answerCLI)
 	with("GET /api/interactions", d.interactions)
 	with("GET /api/interactions/{id}", d.interaction)
 	with("POST /api/interactions/{id}/decision", d.decision)

@@ -1,0 +1,338 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os/user"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door"
+	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/svc"
+)
+
+// DefaultAddr is where a gateway listens that is not told otherwise.
+const DefaultAddr = "127.0.0.1:8080"
+
+// Options wire a Gateway. Only Credentials is required.
+type Options struct {
+	Logger *slog.Logger // nil discards
+	// Credentials is the gateway's identity on the bus, with its signing key.
+	Credentials *bus.Credentials
+	// NATS are more options of the connection, for example an in-process
+	// server or TLS.
+	NATS []nats.Option
+	// Listener is where people are served; it is closed by Run, or by a New
+	// that fails. Without one the gateway listens on Addr (DefaultAddr).
+	Listener net.Listener
+	Addr     string
+	// BaseURL is the address people use, for links; default http:// and the
+	// listener's address.
+	BaseURL string
+	// AllowRemote lets the gateway listen beyond loopback. BaseURL must be
+	// https then: something in front of the gateway has to end TLS.
+	AllowRemote bool
+	// Web is the built web app; default is the one built into this module.
+	Web fs.FS
+	// OrphanAfter is how long a worker may be silent before what it asked
+	// counts as orphaned; 0 takes the default of 5 min.
+	OrphanAfter time.Duration
+	// Tenant and Pool are where sessions start that name none; default
+	// "default" and "agents".
+	Tenant, Pool string
+	// DefaultCwd is where a session runs that names no directory.
+	DefaultCwd string
+	// Critical are paths and words that make a tool call critical.
+	Critical []string
+	// PersonName is what the person who signs in is called; default the name
+	// of the operating system's user.
+	PersonName string
+	// TestLogin, if set, is a file that gets a valid session token. For tests
+	// of a whole installation: whoever reads the file can decide.
+	TestLogin string
+}
+
+// Gateway is a running gateway.
+type Gateway struct {
+	log    *slog.Logger
+	conn   *connection
+	listen net.Listener
+	base   *url.URL
+	engine *engine.Engine
+	auth   *auth.Store
+	door   *door.Door
+	svc    *svc.Service
+}
+
+// New connects and checks what the gateway stands on: it refuses to start on
+// streams that have lost a guarantee. ctx bounds New only. Run must be called
+// afterwards, also to release what New holds.
+func New(ctx context.Context, o Options) (g *Gateway, err error) {
+	o.setDefaults()
+	g = &Gateway{log: o.Logger.With("component", "gateway")}
+	g.listen = o.Listener
+	defer func() {
+		if err != nil {
+			g.release()
+			g = nil
+		}
+	}()
+	if o.Credentials == nil {
+		return g, errors.New("gateway: no credentials")
+	}
+	if o.Credentials.Role != bus.RoleGateway {
+		return g, fmt.Errorf("gateway: the credentials are those of a %s, want a gateway's", o.Credentials.Role)
+	}
+	if err := g.bind(ctx, &o); err != nil {
+		return g, err
+	}
+	_, key, err := o.Credentials.Signer()
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	if g.conn, err = connect(ctx, o.Credentials, o.NATS, g.log); err != nil {
+		return g, err
+	}
+	if err := journal.Check(ctx, g.conn.Conn, journal.Config{Tenants: []string{o.Tenant}}); err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	records := journal.New(g.conn.Conn, journal.Options{
+		Signer: journal.NewSigner(key), Keys: o.Credentials.PublicDecisionKeys(), Logger: o.Logger,
+	})
+	g.engine = engine.New(engine.Options{
+		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+	})
+	g.auth, err = auth.Open(ctx, auth.Options{
+		Conn: g.conn.Conn, Logger: o.Logger, Person: hitl.Principal{Kind: "person", ID: "owner", Name: o.PersonName},
+	})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	g.door, err = door.New(door.Options{
+		Engine: g.engine, Auth: g.auth, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
+		BaseURL: g.base, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
+	})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	g.svc = svc.New(svc.Options{
+		Conn: g.conn.Conn, Engine: g.engine, Auth: g.auth, Logger: o.Logger, BaseURL: g.base,
+	})
+	if o.TestLogin != "" {
+		return g, g.testLogin(ctx, o.TestLogin)
+	}
+	return g, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Addr = cmp.Or(o.Addr, DefaultAddr)
+	o.Tenant = cmp.Or(o.Tenant, bus.DefaultTenant)
+	o.Pool = cmp.Or(o.Pool, "agents")
+	if o.Web == nil {
+		o.Web = webFiles()
+	}
+	if o.PersonName == "" {
+		o.PersonName = "You"
+		if u, err := user.Current(); err == nil {
+			name, _, _ := strings.Cut(u.Name, ",") // the rest of a GECOS field is no name
+			o.PersonName = cmp.Or(strings.TrimSpace(name), u.Username, o.PersonName)
+		}
+	}
+}
+
+// bind listens, and refuses an address that others could reach without TLS.
+func (g *Gateway) bind(ctx context.Context, o *Options) error {
+	var err error
+	if o.BaseURL != "" {
+		if g.base, err = parseBase(o.BaseURL); err != nil {
+			return err
+		}
+	}
+	addr := o.Addr
+	if g.listen != nil {
+		addr = g.listen.Addr().String()
+	}
+	if !loopback(addr) {
+		if !o.AllowRemote {
+			return fmt.Errorf("gateway: %s is no loopback address, and others would reach it without TLS: "+
+				"listen on 127.0.0.1, or allow remote access behind a TLS proxy and give its https base URL", addr)
+		}
+		if g.base == nil || g.base.Scheme != "https" {
+			return errors.New("gateway: remote access needs a base URL that begins with https://")
+		}
+	}
+	if g.listen == nil {
+		var lc net.ListenConfig
+		if g.listen, err = lc.Listen(ctx, "tcp", addr); err != nil {
+			return fmt.Errorf("gateway: %w", err)
+		}
+	}
+	if g.base == nil {
+		g.base = &url.URL{Scheme: "http", Host: g.listen.Addr().String()}
+	}
+	return nil
+}
+
+func parseBase(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("gateway: base URL %q: want http(s)://host[:port]", text)
+	}
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("gateway: base URL %q: only scheme, host and port are possible", text)
+	}
+	u.Path = ""
+	return u, nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// hosts are the names by which this machine's own browser reaches the listener.
+func hosts(addr net.Addr) []string {
+	_, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, h := range []string{"127.0.0.1", "localhost", "::1"} {
+		list = append(list, net.JoinHostPort(h, port))
+	}
+	if port == "80" { // browsers leave it out
+		list = append(list, "127.0.0.1", "localhost", "[::1]")
+	}
+	return list
+}
+
+// Addr is the address the gateway listens on.
+func (g *Gateway) Addr() string { return g.listen.Addr().String() }
+
+// Login returns an address that signs in once, within ten minutes.
+func (g *Gateway) Login(ctx context.Context) (string, error) {
+	token, _, err := g.auth.Link(ctx)
+	if err != nil {
+		return "", fmt.Errorf("gateway: %w", err)
+	}
+	return auth.LinkURL(g.base, token), nil
+}
+
+// Ready is closed once the gateway knows what is open and takes decisions.
+func (g *Gateway) Ready() <-chan struct{} { return g.engine.Ready() }
+
+// release gives back what New took.
+func (g *Gateway) release() {
+	if g.listen != nil {
+		_ = g.listen.Close() // closed by the server already, or not needed
+	}
+	if g.conn != nil {
+		g.conn.close()
+	}
+}
+
+// Bounds of stopping.
+const (
+	httpWait   = 5 * time.Second
+	followWait = time.Second
+)
+
+// Run serves until ctx ends, which is no error, or until the gateway cannot do
+// its work any more.
+func (g *Gateway) Run(ctx context.Context) error {
+	defer g.release()
+	// The front ends first, so that what it began can still be stored.
+	front, stopFront := context.WithCancelCause(ctx)
+	defer stopFront(nil)
+	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+
+	var rear, fore sync.WaitGroup
+	rear.Go(func() {
+		err := g.engine.Run(back)
+		if err == nil && back.Err() == nil {
+			err = errors.New("the engine stopped by itself")
+		}
+		if err != nil {
+			stopFront(fmt.Errorf("gateway: %w", err))
+		}
+	})
+	fore.Go(func() {
+		select {
+		case <-g.conn.closed:
+			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.conn.why()))
+		case <-front.Done():
+		}
+	})
+	fore.Go(func() {
+		if err := g.svc.Run(front); err != nil {
+			stopFront(fmt.Errorf("gateway: %w", err))
+		}
+	})
+	fore.Go(func() { g.follow(front) })
+	fore.Go(func() { g.door.Run(front) })
+
+	server := &http.Server{
+		Handler: g.door.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+	fore.Go(func() {
+		if err := server.Serve(g.listen); !errors.Is(err, http.ErrServerClosed) {
+			stopFront(fmt.Errorf("gateway: %w", err))
+		}
+	})
+	g.log.Info("serving", "addr", g.Addr(), "url", g.base.String())
+	<-front.Done()
+	g.log.Info("stopping")
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpWait)
+	defer cancel()
+	if server.Shutdown(limit) != nil {
+		_ = server.Close() // whoever still talks is cut
+	}
+	fore.Wait()
+	stopBack()
+	rear.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(front)
+}
+
+// follow tells browsers about sign-ins, on whichever gateway they happen.
+func (g *Gateway) follow(ctx context.Context) {
+	for {
+		err := g.auth.Follow(ctx, g.door.Notice)
+		if ctx.Err() != nil {
+			return
+		}
+		g.log.Warn("sign-ins are not followed, trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(followWait):
+		}
+	}
+}

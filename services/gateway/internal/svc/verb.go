@@ -1,0 +1,223 @@
+package svc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/engine"
+)
+
+// maxList is the most that one list returns.
+const maxList = 1000
+
+// channel is what decisions that came this way are recorded with.
+const channel = "cli"
+
+// call does one call. The reply, or what the caller is told instead.
+func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) (any, *wire.Error) {
+	switch verb {
+	case wire.VerbList, wire.VerbGet, wire.VerbDecide:
+		select {
+		case <-s.Engine.Ready():
+		default: // half a list would say that nothing else is open
+			return nil, &wire.Error{Code: string(hitl.Unavailable), Error: "the gateway is still loading what is open; try again"}
+		}
+	}
+	switch verb {
+	case wire.VerbList:
+		return s.list(ctx, c, body)
+	case wire.VerbGet:
+		return s.get(ctx, c, body)
+	case wire.VerbDecide:
+		return s.decide(ctx, c, body)
+	case wire.VerbLogin:
+		return s.login(ctx, c, body)
+	case wire.VerbAsk, wire.VerbCancel:
+		return nil, &wire.Error{
+			Code:  "unsupported",
+			Error: verb + " is not offered yet by the service API: an owner asks and withdraws on its own subjects",
+		}
+	}
+	return nil, &wire.Error{Code: string(hitl.NotFound), Error: "the service API has no verb " + act.Clip(verb)}
+}
+
+func bad(inv *hitl.InvalidError) *wire.Error {
+	return &wire.Error{Code: string(hitl.BadInput), Error: inv.Error(), Fields: inv.Fields}
+}
+
+func (s *Service) list(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.ListCall
+	if len(body) > 0 {
+		if inv := act.Decode(body, "call", &in); inv != nil {
+			return nil, bad(inv)
+		}
+	}
+	switch in.State {
+	case "":
+		in.State = wire.StatePending
+	case wire.StatePending, wire.StateClosed:
+	default:
+		return nil, bad(hitl.Invalid("state", "must be pending or closed"))
+	}
+	if in.Limit < 0 {
+		return nil, bad(hitl.Invalid("limit", "must not be negative"))
+	}
+	if in.Limit == 0 || in.Limit > maxList {
+		in.Limit = maxList
+	}
+	all, err := s.Engine.Interactions(ctx, in.State, maxList)
+	if err != nil {
+		return nil, s.word("list", err)
+	}
+	// What fits: summaries without their bodies are at most 2 KiB, but a
+	// closed one has its answer.
+	out := wire.ListReply{Interactions: []wire.Interaction{}}
+	size := 0
+	for i := range all {
+		if !c.sees(&all[i]) || len(out.Interactions) == in.Limit {
+			continue
+		}
+		all[i].Body = nil
+		raw, err := hitl.Marshal(&all[i])
+		if err != nil {
+			return nil, s.word("list", err)
+		}
+		if size += len(raw) + 1; size > s.room()-1<<10 {
+			break
+		}
+		out.Interactions = append(out.Interactions, all[i])
+	}
+	return out, nil
+}
+
+// sees reports whether an interaction is of the caller's tenant.
+func (c caller) sees(ix *wire.Interaction) bool { return subject.Token(ix.Tenant) == c.tenant }
+
+func (s *Service) get(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.GetCall
+	if inv := act.Decode(body, "call", &in); inv != nil {
+		return nil, bad(inv)
+	}
+	return s.find(ctx, c, in.ID)
+}
+
+func (s *Service) find(ctx context.Context, c caller, id string) (*wire.Interaction, *wire.Error) {
+	if id == "" {
+		return nil, bad(hitl.Invalid("id", "is missing"))
+	}
+	ix, err := s.Engine.Interaction(ctx, id)
+	if err == nil && !c.sees(ix) {
+		err = engine.ErrNotFound
+	}
+	if err != nil {
+		return nil, s.word("get", err)
+	}
+	return ix, nil
+}
+
+// decide is for people at a caller. Every attempt gets a receipt.
+func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.DecideCall
+	if inv := act.Decode(body, "call", &in); inv != nil {
+		return nil, bad(inv)
+	}
+	receipt := func(r hitl.Receipt) (any, *wire.Error) {
+		return wire.Receipt{Type: wire.TypeReceipt, Ref: in.Ref, RequestID: in.ID, SessionID: in.SessionID, Receipt: r}, nil
+	}
+	if in.Token == "" {
+		return receipt(hitl.Receipt{
+			Status: hitl.Forbidden,
+			Error:  "this caller may not decide: a person's session token must come with the call (banksman login --cli)",
+		})
+	}
+	sess, err := s.Auth.Check(ctx, in.Token)
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		return receipt(hitl.Receipt{
+			Status: hitl.Forbidden, Error: "the session token is unknown or has expired: run banksman login --cli",
+		})
+	case err != nil:
+		s.log.Warn("session not checked", "error", err)
+		return receipt(hitl.Receipt{Status: hitl.Unavailable, Error: "the session cannot be checked now; nothing was decided"})
+	}
+	if in.ID == "" || in.RequestID != "" && in.RequestID != in.ID {
+		return receipt(act.Invalid(hitl.Invalid("id", "is missing, or contradicts request_id")))
+	}
+	ix, refused := s.find(ctx, c, in.ID)
+	if refused != nil {
+		return receipt(hitl.Receipt{Status: hitl.Status(refused.Code), Error: refused.Error, Fields: refused.Fields})
+	}
+	in.RequestID = ix.Key
+	rec := s.Engine.Decide(ctx, engine.Attempt{
+		Response: in.Response, Principal: sess.Person, Channel: channel, Assurance: sess.Assurance,
+	})
+	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
+	return rec, nil
+}
+
+func (s *Service) login(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.LoginCall
+	if len(body) > 0 {
+		if inv := act.Decode(body, "call", &in); inv != nil {
+			return nil, bad(inv)
+		}
+	}
+	if !slices.Contains(s.LoginCallers, c.name) {
+		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "this caller may not begin a login"}
+	}
+	switch {
+	case in.Poll != "":
+		req, token, sess, err := s.Auth.PollCLI(ctx, in.Poll)
+		if err != nil {
+			return nil, s.word("login", err)
+		}
+		if sess == nil {
+			return wire.LoginReply{Code: req.Code, Poll: in.Poll, ExpiresAt: stamp(req.ExpiresAt)}, nil
+		}
+		return wire.LoginReply{Token: token, ExpiresAt: stamp(sess.ExpiresAt)}, nil
+	case in.CLI:
+		req, poll, err := s.Auth.RequestCLI(ctx, in.Name)
+		if err != nil {
+			return nil, s.word("login", err)
+		}
+		return wire.LoginReply{Code: req.Code, Poll: poll, ExpiresAt: stamp(req.ExpiresAt)}, nil
+	}
+	token, expires, err := s.Auth.Link(ctx)
+	if err != nil {
+		return nil, s.word("login", err)
+	}
+	s.log.Info("login link made", "caller", c.name)
+	return wire.LoginReply{URL: auth.LinkURL(s.BaseURL, token), ExpiresAt: stamp(expires)}, nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// word tells a caller of an error; details are logged only.
+func (s *Service) word(verb string, err error) *wire.Error {
+	var inv *hitl.InvalidError
+	switch {
+	case errors.As(err, &inv):
+		return bad(inv)
+	case errors.Is(err, engine.ErrNotFound):
+		return &wire.Error{Code: string(hitl.NotFound), Error: "no such interaction"}
+	case errors.Is(err, engine.ErrAmbiguous):
+		return bad(hitl.Invalid("id", "%v", engine.ErrAmbiguous))
+	case errors.Is(err, auth.ErrUnknown):
+		return &wire.Error{Code: string(hitl.NotFound), Error: "no such login request: it was used or has expired"}
+	case errors.Is(err, auth.ErrDenied):
+		return &wire.Error{Code: string(hitl.Forbidden), Error: "the login was refused in the browser"}
+	case errors.Is(err, auth.ErrBusy):
+		return &wire.Error{Code: string(hitl.Unavailable), Error: auth.ErrBusy.Error()}
+	}
+	if !errors.Is(err, context.Canceled) {
+		s.log.Warn("call failed", "verb", verb, "error", err)
+	}
+	return &wire.Error{Code: string(hitl.Unavailable), Error: "this cannot be done now; try again"}
+}
