@@ -126,9 +126,13 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 		c.end(ErrClosed)
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}
-	for !c.nc.IsConnected() {
+	for {
 		select {
 		case <-first:
+			// The handler runs a moment after the fact.
+			if c.nc.IsConnected() {
+				return c, nil
+			}
 			first = c.connected()
 		case <-c.life.Done():
 			return nil, fmt.Errorf("bus: connect: %w", context.Cause(c.life))
@@ -138,7 +142,6 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 			return nil, fmt.Errorf("bus: connect to %s: %w", strings.Join(cred.URLs, ", "), errors.Join(context.Cause(ctx), last))
 		}
 	}
-	return c, nil
 }
 
 // Credentials is the identity the client has.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,6 +39,17 @@ type conflictError struct {
 
 func (e *conflictError) Error() string { return e.text }
 
+// last is the sequence of the message that is there, as the server's text for
+// codeWrongLastSeq ends with it.
+func (e *conflictError) last() (seq uint64, ok bool) {
+	_, digits, ok := strings.Cut(e.text, "sequence: ")
+	if !ok {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, err == nil
+}
+
 // storeError is another answer of the store than an acknowledgement.
 type storeError struct {
 	code int
@@ -62,8 +74,14 @@ func (c *Client) try(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	defer done()
 	once, cancel := context.WithTimeout(run, tryTimeout)
 	defer cancel()
-	// A new connection means that the answer is lost with the old one.
-	defer context.AfterFunc(c.current(), cancel)()
+	// A new connection means that the answer is lost with the old one. The news
+	// of a connection comes late: it may be about the one that m goes out on.
+	was := c.nc.Stats().Reconnects
+	defer context.AfterFunc(c.current(), func() {
+		if c.nc.Stats().Reconnects != was {
+			cancel()
+		}
+	})()
 	reply, err := c.nc.RequestMsgWithContext(once, m)
 	switch {
 	case err == nil:

@@ -35,9 +35,9 @@ func (c *Client) Session(id string) subject.Session {
 
 // transcript orders the events of one session.
 type transcript struct {
-	mu   sync.Mutex
-	last uint64 // sequence of its newest event from this client; 0: unknown
-	any  bool
+	mu    sync.Mutex
+	last  uint64 // sequence of its newest event; 0: it has none
+	known bool   // last is true
 }
 
 func (c *Client) transcript(s subject.Session) *transcript {
@@ -53,8 +53,8 @@ func (c *Client) transcript(s subject.Session) *transcript {
 
 // Event stores one step of a session's conversation and returns when the server
 // has it; it tries until ctx ends. Events of one session are stored in the
-// order of the calls, and once, even when an acknowledgement is lost after the
-// session's first event from this client.
+// order of the calls, and once, even when an acknowledgement is lost; only the
+// first event of a session that somebody else claimed can then stand twice.
 func (c *Client) Event(ctx context.Context, session subject.Session, ev hitl.Event) error {
 	if !hitl.AgentMaySend(ev.Type) {
 		return hitl.Invalid("type", "a worker may not publish events of type %q", ev.Type)
@@ -83,19 +83,20 @@ func (c *Client) Event(ctx context.Context, session subject.Session, ev hitl.Eve
 		var conflict *conflictError
 		switch {
 		case err == nil:
-			t.last, t.any = seq, true
+			t.last, t.known = seq, true
 			return nil
 		case fatal(err):
 			return err
 		case errors.As(err, &conflict) && conflict.code == codeWrongLastSeq:
-			// Nobody else writes this session: the earlier try has landed.
-			t.any = false
+			// Nobody else writes this session: the earlier try has landed, and
+			// the server says where.
+			t.last, t.known = conflict.last()
 			return nil
 		}
 		if wait := c.pause(ctx, b.next(err)); wait != nil {
 			return errors.Join(wait, err)
 		}
-		if t.any {
+		if t.known {
 			m = expecting(subj, data, t.last)
 		}
 	}
@@ -146,6 +147,12 @@ func (c *Client) Claim(ctx context.Context, st *hitl.SessionState) (won bool, er
 	_, err = c.StateAfter(ctx, st, 0)
 	if errors.Is(err, ErrStale) {
 		return false, nil
+	}
+	if err == nil {
+		t := c.transcript(c.Session(st.SessionID)) // a new one
+		t.mu.Lock()
+		t.known = true
+		t.mu.Unlock()
 	}
 	return err == nil, err
 }
