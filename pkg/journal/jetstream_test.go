@@ -22,7 +22,10 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-const patience = 30 * time.Second
+const (
+	patience = 30 * time.Second
+	tick     = 5 * time.Millisecond
+)
 
 var ref = subject.NewRef("t", "o", "i")
 
@@ -141,7 +144,7 @@ func TestUnknownOutcomeIsReadBack(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := sure.Decision(t.Context(), ref)
 				return err == nil
-			}, patience, 5*time.Millisecond)
+			}, patience, tick)
 			select {
 			case r := <-pending:
 				require.FailNow(t, "decided without knowing", "%+v", r)

@@ -16,22 +16,22 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 )
 
-// bus is a server with file storage that can be stopped and started again.
-type bus struct {
+// node is a server with file storage that can be stopped and started again.
+type node struct {
 	dir  string
 	port int
 	srv  *server.Server
 }
 
-func newBus(t testing.TB) *bus {
+func newNode(t testing.TB) *node {
 	t.Helper()
-	b := &bus{dir: t.TempDir(), port: -1}
+	b := &node{dir: t.TempDir(), port: -1}
 	b.start(t)
 	t.Cleanup(b.stop)
 	return b
 }
 
-func (b *bus) start(t testing.TB) {
+func (b *node) start(t testing.TB) {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: b.port, StoreDir: b.dir, JetStream: true, JetStreamMaxStore: 64 << 30,
@@ -47,13 +47,13 @@ func (b *bus) start(t testing.TB) {
 	require.NoError(t, err)
 }
 
-func (b *bus) stop() {
+func (b *node) stop() {
 	b.srv.Shutdown()
 	b.srv.WaitForShutdown()
 }
 
 // connect makes a connection as gateways do.
-func (b *bus) connect(t testing.TB) *nats.Conn {
+func (b *node) connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	closed := make(chan struct{}) // closed by the connection's handler
 	nc, err := nats.Connect(b.srv.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
@@ -76,9 +76,9 @@ func newKey(t testing.TB) journal.Signer {
 	return journal.NewSigner(key)
 }
 
-func provisioned(t testing.TB) (*bus, *nats.Conn) {
+func provisioned(t testing.TB) (*node, *nats.Conn) {
 	t.Helper()
-	b := newBus(t)
+	b := newNode(t)
 	nc := b.connect(t)
 	require.NoError(t, journal.Provision(t.Context(), nc, small))
 	return b, nc

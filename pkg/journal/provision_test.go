@@ -24,7 +24,7 @@ func streams(t testing.TB, nc *nats.Conn) jetstream.JetStream {
 
 func TestProvision(t *testing.T) {
 	t.Parallel()
-	nc := newBus(t).connect(t)
+	nc := newNode(t).connect(t)
 	cfg := journal.Config{Pools: []journal.Pool{{Tenant: "default", Pool: "agents"}}, Tenants: []string{"acme"}}
 	err := journal.Check(t.Context(), nc, cfg)
 	require.ErrorIs(t, err, journal.ErrDrift)
@@ -58,7 +58,7 @@ func TestProvision(t *testing.T) {
 
 func TestProvisionKeepsWhatTheOperatorChose(t *testing.T) {
 	t.Parallel()
-	nc := newBus(t).connect(t)
+	nc := newNode(t).connect(t)
 	first := journal.Config{RecordAge: 48 * time.Hour, MaxBytes: map[string]int64{journal.Events: 1 << 30}}
 	require.NoError(t, journal.Provision(t.Context(), nc, first))
 	require.NoError(t, journal.Provision(t.Context(), nc, journal.Config{}))
