@@ -1,0 +1,15 @@
+// Prints what a first visit loads and fails when it grew past the budget.
+import { readFileSync, readdirSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+const budget = 120 * 1024; // bytes of JavaScript after gzip
+const html = readFileSync("dist/index.html", "utf8");
+let js = 0;
+for (const name of readdirSync("dist/assets").sort()) {
+  const size = gzipSync(readFileSync(`dist/assets/${name}`), { level: 9 }).length;
+  const first = html.includes(name);
+  if (first && name.endsWith(".js")) js += size;
+  console.log(`${(size / 1024).toFixed(1).padStart(7)} kB gzip  ${name}${first ? "" : " (later)"}`);
+}
+console.log(`${(js / 1024).toFixed(1).padStart(7)} kB gzip  JavaScript of the first load, budget ${budget / 1024} kB`);
+if (js > budget) process.exit(1);

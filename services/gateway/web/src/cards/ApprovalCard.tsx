@@ -1,0 +1,212 @@
+import { LockKeyhole } from "lucide-react";
+import { useEffect, useId, useRef, useState } from "react";
+import { Button, inputClass, Key } from "../ui/controls";
+import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
+import type { KindProps } from "./kinds";
+
+/** Consent to a tool call. An unknown kind comes here too, without a way to approve. */
+export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bindKeys }: KindProps) {
+  const { summary } = item;
+  const body = summary.body;
+  const blocks = body?.blocks ?? [];
+  const verbs = body?.verbs ?? ["deny"];
+  const canAllow = verbs.includes("allow");
+  const payload = blocks.filter((b) => b.form !== "text");
+  const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
+  const [mode, setMode] = useState<"" | "reason" | "edit">(draft.reason ? "reason" : draft.edit !== undefined ? "edit" : "");
+  const [scope, setScope] = useState("once");
+  const [pressed, setPressed] = useState("");
+  const id = useId();
+  const reasonField = useRef<HTMLTextAreaElement>(null);
+  const editField = useRef<HTMLTextAreaElement>(null);
+  const reasonButton = useRef<HTMLButtonElement>(null);
+  const editButton = useRef<HTMLButtonElement>(null);
+
+  const unseen = payload.filter((b, i) => isLong(b) && !seen.has(i)).length;
+  const locked = !body || unseen > 0;
+  const off = busy || offline;
+  const edit = draft.edit ?? body?.input ?? "";
+  const editProblem = mode === "edit" ? jsonProblem(edit) : "";
+
+  const say = (what: string, frame: Parameters<typeof respond>[0]) => {
+    setPressed(what);
+    respond(frame);
+  };
+  const allow = () => {
+    if (!off && !locked && canAllow) say("allow", { decision: "allow", scope });
+  };
+  const deny = () => {
+    if (!off) say("deny", { decision: "deny" });
+  };
+  const denyWithReason = () => {
+    const message = (draft.reason ?? "").trim();
+    if (!off) say("reason", message ? { decision: "deny", message } : { decision: "deny" });
+  };
+  const allowEdited = () => {
+    if (!off && !locked && canAllow && jsonProblem(edit) === "") say("edit", { decision: "allow", updated_input: edit, scope });
+  };
+  const openReason = () => {
+    setMode("reason");
+    requestAnimationFrame(() => reasonField.current?.focus());
+  };
+  const openEdit = () => {
+    if (!body?.input || !canAllow || locked) return;
+    if (draft.edit === undefined) setDraft({ edit: body.input });
+    setMode("edit");
+    requestAnimationFrame(() => editField.current?.focus());
+  };
+  const closeReason = () => {
+    setMode("");
+    setDraft({ reason: undefined });
+    requestAnimationFrame(() => reasonButton.current?.focus());
+  };
+  const closeEdit = () => {
+    setMode("");
+    setDraft({ edit: undefined });
+    requestAnimationFrame(() => editButton.current?.focus());
+  };
+
+  useEffect(() => {
+    bindKeys(mode === "" ? { y: allow, n: deny, r: openReason, e: openEdit } : {});
+  });
+
+  const words = [
+    { label: "", text: summary.title === summary.headline ? "" : summary.title },
+    ...blocks.filter((b) => b.form === "text").map((b) => ({ label: b.label, text: b.text ?? "" })),
+    { label: "", text: body?.message ?? "" },
+    { label: "Why it asks", text: body?.reason ?? "" },
+  ];
+  const scopes = body?.scopes ?? [];
+  const own = canAllow ? (body?.options ?? []) : [];
+
+  return (
+    <>
+      {body ? (
+        <div className="space-y-3">
+          {payload.map((b, i) => (
+            <PayloadBlock key={i} block={b} onSeen={() => setSeen((old) => new Set(old).add(i))} />
+          ))}
+          {payload.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}
+        </div>
+      ) : (
+        summary.tool_input && (
+          <div className="opacity-70"><PayloadBlock block={{ label: "Beginning of the input", form: "command", text: summary.tool_input }} onSeen={() => undefined} /></div>
+        )
+      )}
+      {body?.cwd && (
+        <p className="text-sm text-soft">in <code className="verbatim font-mono text-[13px]"><Verbatim text={body.cwd} /></code></p>
+      )}
+      <AgentWords parts={words} />
+      {mode === "reason" && (
+        <div className="space-y-2">
+          <label htmlFor={`${id}-reason`} className="block text-sm font-medium">Why not? The agent reads this.</label>
+          <textarea
+            id={`${id}-reason`} ref={reasonField} data-testid="deny-reason-text" rows={2} className={inputClass} disabled={busy}
+            value={draft.reason ?? ""} onChange={(e) => setDraft({ reason: e.target.value })}
+            onKeyDown={(e) => {
+              if (e.nativeEvent.isComposing) return;
+              if (e.key === "Escape") {
+                e.preventDefault();
+                e.stopPropagation();
+                closeReason();
+              } else if (e.key === "Enter" && !e.shiftKey) {
+                e.preventDefault();
+                e.stopPropagation();
+                denyWithReason();
+              }
+            }}
+          />
+          <div className="flex flex-wrap justify-between gap-2">
+            <Button look="danger" data-testid="deny-reason-send" disabled={off} busy={busy && pressed === "reason"} onClick={denyWithReason}>Deny with this reason <Key>Enter</Key></Button>
+            <Button look="quiet" disabled={busy} onClick={closeReason}>Cancel <Key>Esc</Key></Button>
+          </div>
+        </div>
+      )}
+      {mode === "edit" && (
+        <div className="space-y-2">
+          <label htmlFor={`${id}-edit`} className="block text-sm font-medium">The input that will run, as JSON</label>
+          <textarea
+            id={`${id}-edit`} ref={editField} data-testid="edit-text" spellCheck={false} rows={Math.min(16, edit.split("\n").length + 2)} disabled={busy}
+            className={`${inputClass} font-mono text-[13px] leading-5`} aria-invalid={editProblem !== ""} aria-describedby={`${id}-edit-note`}
+            value={edit} onChange={(e) => setDraft({ edit: e.target.value })}
+            onKeyDown={(e) => {
+              if (e.key === "Escape") {
+                e.preventDefault();
+                e.stopPropagation();
+                closeEdit();
+              } else if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+                e.preventDefault();
+                e.stopPropagation();
+                allowEdited();
+              }
+            }}
+          />
+          <p id={`${id}-edit-note`} className="text-sm text-soft">{editProblem || (edit === body?.input ? "Not changed yet." : "Your text is sent exactly as it stands here.")}</p>
+          <div className="flex flex-wrap justify-between gap-2">
+            <Button look="quiet" disabled={busy} onClick={closeEdit}>Cancel <Key>Esc</Key></Button>
+            <Button look="solid" data-testid="edit-approve" disabled={off || locked || editProblem !== ""} busy={busy && pressed === "edit"} onClick={allowEdited}>Approve the edited input</Button>
+          </div>
+        </div>
+      )}
+      {own.length > 0 && mode === "" && (
+        <div role="group" aria-label="The agent’s own choices" className="flex flex-wrap gap-2">
+          {own.map((o) => (
+            <Button key={o.option_id} small data-testid={`option-${o.option_id}`} disabled={off || (o.effect === "allow" && locked)}
+              onClick={() => say(o.option_id, { option_id: o.option_id })}>
+              <Verbatim text={o.name} />
+              <span className="text-faint">{o.effect === "allow" ? "approves" : "denies"}</span>
+            </Button>
+          ))}
+        </div>
+      )}
+      {mode === "" && (
+        <div className="space-y-2">
+          {canAllow && locked && (
+            <p id={`${id}-locked`} className="flex items-center gap-2 text-sm text-soft md:justify-end">
+              <LockKeyhole size={15} aria-hidden />
+              {body ? "Approve opens once you have seen the whole text." : "Approve opens once the whole request is here."}
+            </p>
+          )}
+          <div data-actions className="flex flex-wrap items-center gap-2 max-md:flex-row">
+            <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:order-1">Deny <Key>n</Key></Button>
+            <div className="flex flex-wrap gap-1 max-md:-order-1 max-md:w-full">
+              <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} className="max-md:flex-1 max-md:px-2">Deny with reason <Key>r</Key></Button>
+              {verbs.includes("dismiss") && (
+                <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" className="max-md:px-2">Dismiss</Button>
+              )}
+              {canAllow && body?.input !== undefined && (
+                <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} className="max-md:flex-1 max-md:px-2">Edit <Key>e</Key></Button>
+              )}
+            </div>
+            <span className="flex-1 max-md:order-2" />
+            {canAllow && scopes.includes("session") && (
+              <label className="flex items-center gap-2 text-sm text-soft max-md:-order-1 max-md:w-full max-md:justify-between">
+                <span>Approve for</span>
+                <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value)} className="min-h-11 rounded-lg border border-edge/60 bg-card px-2.5 text-ink">
+                  <option value="once">this call only</option>
+                  <option value="session">this session</option>
+                </select>
+              </label>
+            )}
+            {canAllow && (
+              <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 max-md:order-3">
+                {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
+              </Button>
+            )}
+          </div>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Why a text is no JSON object, without touching it. */
+export function jsonProblem(text: string): string {
+  if (!text.trim().startsWith("{")) return "This must be a JSON object: it starts with {.";
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (e) {
+    return `Not valid JSON yet: ${e instanceof Error ? e.message : String(e)}`;
+  }
+}

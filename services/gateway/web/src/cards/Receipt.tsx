@@ -1,0 +1,139 @@
+import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import type { Ack, Decision, Outcome, Question } from "../client/wire";
+import { draftText, dropDraft, loadDraft } from "../store/drafts";
+import type { Item } from "../store/state";
+import { Button, Chip, CopyButton } from "../ui/controls";
+import { PayloadBlock, Verbatim } from "./blocks";
+import { clock, isGood, receiptLine } from "./words";
+
+const icons: Record<Outcome, ReactNode> = {
+  allowed: <Check size={18} />,
+  answered: <Check size={18} />,
+  denied: <X size={18} />,
+  clarify: <MessageSquareText size={18} />,
+  dismissed: <CircleSlash size={18} />,
+  expired: <Clock size={18} />,
+  cancelled: <Undo2 size={18} />,
+  orphaned: <Unplug size={18} />,
+  invalid: <CircleSlash size={18} />,
+};
+
+export interface ReceiptProps {
+  item: Item;
+  me: boolean;
+  lost: boolean;
+  now: number;
+  /** Which session, where that is not plain from the place. */
+  where?: string;
+}
+
+/** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
+export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
+  const { summary, outcome, decision } = item;
+  const [unsent, setUnsent] = useState(() => (me ? "" : draftText(loadDraft(summary.key))));
+  const questions = summary.body?.questions ?? [];
+  return (
+    <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
+      <div className="flex items-start gap-3">
+        <Badge outcome={outcome} />
+        <div className="min-w-0 flex-1">
+          <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
+          <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
+          {summary.kind === "approval" && <Asked item={item} />}
+          {outcome === "answered" && <Answers questions={questions} decision={decision} />}
+          {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">The agent was told: </span><Verbatim text={decision.message} /></p>}
+          <Trail trail={item.trail} outcome={outcome} now={now} />
+        </div>
+      </div>
+      {unsent !== "" && (
+        <div className="ml-8 rounded-lg border border-line bg-sunk p-3 text-sm">
+          <p className="font-medium">What you had written was not sent. It is still here:</p>
+          <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
+          <div className="mt-2 flex gap-2">
+            <CopyButton text={unsent} label="Copy it" />
+            <Button small look="quiet" onClick={() => { dropDraft(summary.key); setUnsent(""); }}>Discard it</Button>
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function Badge({ outcome }: { outcome: Outcome | undefined }) {
+  return (
+    <span aria-hidden className={`mt-0.5 flex size-6 flex-none items-center justify-center rounded-full ${isGood(outcome) ? "bg-green-wash text-green" : "bg-sunk text-soft"}`}>
+      {outcome ? icons[outcome] : <Clock size={18} />}
+    </span>
+  );
+}
+
+function Asked({ item }: { item: Item }) {
+  const { summary } = item;
+  const blocks = summary.body?.blocks ?? [];
+  const line = blocks.find((b) => b.form === "command" || b.form === "path")?.text ?? summary.tool_input ?? "";
+  if (line === "" && blocks.length === 0) return null;
+  return (
+    <details className="group mt-1">
+      <summary className="flex list-none items-baseline gap-2 rounded text-sm [&::-webkit-details-marker]:hidden max-md:min-h-11 max-md:items-center">
+        <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>
+        <span className="flex-none text-[13px] text-faint underline underline-offset-2">{blocks.length > 0 || line.length > 120 ? <><span className="group-open:hidden">all of it</span><span className="hidden group-open:inline">fold</span></> : null}</span>
+      </summary>
+      <div className="mt-2 space-y-2">
+        {blocks.length > 0 ? blocks.map((b, i) => <PayloadBlock key={i} block={b} onSeen={() => undefined} />) : <PayloadBlock block={{ label: "Input", form: "json", text: line }} onSeen={() => undefined} />}
+      </div>
+    </details>
+  );
+}
+
+/** One line a question: its chip, and all options with the chosen ones marked. */
+function Answers({ questions, decision }: { questions: Question[]; decision: Decision | undefined }) {
+  const answers = decision?.answers ?? [];
+  if (answers.length === 0) return null;
+  return (
+    <ul className="mt-1.5 space-y-1.5">
+      {answers.map((a) => {
+        const q = questions.find((x) => x.id === a.question_id);
+        const values = a.values ?? [];
+        const options = q?.options ?? values.map((v) => ({ value: v, label: v }));
+        return (
+          <li key={a.question_id} className="flex flex-wrap items-center gap-1.5 text-sm">
+            {(q?.header || q?.question) && <Chip tone="accent"><Verbatim text={q.header || q.question} /></Chip>}
+            {options.map((o) => {
+              const chosen = values.includes(o.value);
+              return (
+                <span key={o.value} data-chosen={chosen} className={`verbatim inline-flex items-center gap-1 rounded-md border px-2 py-0.5 ${chosen ? "border-green/40 bg-green-wash font-medium text-green" : "border-line text-faint"}`}>
+                  {chosen && <Check size={14} aria-label="chosen:" />}<Verbatim text={o.label} />
+                </span>
+              );
+            })}
+            {a.other && <span className="verbatim rounded-md border border-green/40 bg-green-wash px-2 py-0.5 text-green">“<Verbatim text={a.other} />”</span>}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Decided is not yet done: what the asker said of it. */
+export function Trail({ trail, outcome, now }: { trail: Ack[]; outcome: Outcome | undefined; now: number }) {
+  const byPerson = outcome === "allowed" || outcome === "denied" || outcome === "answered" || outcome === "clarify" || outcome === "dismissed";
+  if (trail.length === 0) return byPerson ? <p className="mt-0.5 text-[13px] text-faint">Stored. The agent has not fetched it yet.</p> : null;
+  return (
+    <p className="mt-0.5 flex flex-wrap gap-x-4 text-[13px] text-faint">
+      {trail.map((t) => (
+        <span key={t.stage} data-stage={t.stage} className="verbatim inline-flex items-center gap-1">
+          {t.stage === "refused" ? <PackageX size={14} aria-hidden /> : t.stage === "applied" ? <CheckCheck size={14} aria-hidden /> : <PackageCheck size={14} aria-hidden />}
+          {stageWords[t.stage] ?? t.stage} {clock(t.at, now)}
+          {t.detail ? <>: <Verbatim text={t.detail} /></> : null}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+const stageWords: Record<string, string> = {
+  delivered: "Delivered to the agent",
+  applied: "Acted on",
+  refused: "Could not be acted on",
+};

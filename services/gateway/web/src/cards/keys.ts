@@ -1,0 +1,75 @@
+// Single keys decide only with focus inside the card, outside text fields, and
+// after a pause: whoever is typing when a card arrives decides nothing.
+import { type FocusEvent, type KeyboardEvent, useRef } from "react";
+
+/** Quiet time after the card got focus and after each key, in milliseconds. */
+export const KEY_PAUSE = 400;
+
+export interface CardKeys {
+  /** By key: "y", "n", "r", "e"; digits get their number. */
+  [key: string]: (() => void) | undefined;
+}
+
+const SETTING = "banksman.keys";
+
+export function keysOn(): boolean {
+  return localStorage.getItem(SETTING) !== "off";
+}
+
+export function setKeysOn(on: boolean): void {
+  if (on) localStorage.removeItem(SETTING);
+  else localStorage.setItem(SETTING, "off");
+}
+
+export function isTextField(t: EventTarget | null): boolean {
+  if (!(t instanceof HTMLElement)) return false;
+  if (t.isContentEditable || t instanceof HTMLTextAreaElement || t instanceof HTMLSelectElement) return true;
+  return t instanceof HTMLInputElement && !["radio", "checkbox", "button", "submit", "file"].includes(t.type);
+}
+
+export function useCardKeys(keys: () => CardKeys) {
+  const quietUntil = useRef(Number.POSITIVE_INFINITY);
+  return {
+    onFocus(e: FocusEvent<HTMLElement>) {
+      if (e.relatedTarget instanceof Node && e.currentTarget.contains(e.relatedTarget) && quietUntil.current !== Number.POSITIVE_INFINITY) return;
+      quietUntil.current = performance.now() + KEY_PAUSE;
+    },
+    onBlur(e: FocusEvent<HTMLElement>) {
+      if (!(e.relatedTarget instanceof Node) || !e.currentTarget.contains(e.relatedTarget)) quietUntil.current = Number.POSITIVE_INFINITY;
+    },
+    onKeyDown(e: KeyboardEvent<HTMLElement>) {
+      const now = performance.now();
+      const quiet = now < quietUntil.current;
+      quietUntil.current = now + KEY_PAUSE;
+      if (e.defaultPrevented || e.nativeEvent.isComposing || e.repeat) return;
+      if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+        if (quiet && !isTextField(e.target)) return;
+        const submit = keys()["submit"];
+        if (submit) {
+          e.preventDefault();
+          submit();
+        }
+        return;
+      }
+      if (e.ctrlKey || e.metaKey || e.altKey || isTextField(e.target) || !keysOn()) return;
+      if (e.key === "j" || e.key === "k") {
+        e.preventDefault();
+        moveFocus(e.currentTarget, e.key === "j" ? 1 : -1);
+        return;
+      }
+      if (quiet) return;
+      const act = keys()[e.key];
+      if (act) {
+        e.preventDefault();
+        act();
+      }
+    },
+  };
+}
+
+function moveFocus(from: HTMLElement, step: number): void {
+  const cards = [...document.querySelectorAll<HTMLElement>("article[data-card]")];
+  const next = cards[cards.indexOf(from) + step];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}

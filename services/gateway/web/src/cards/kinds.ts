@@ -1,0 +1,22 @@
+import type { ComponentType } from "react";
+import type { Say } from "../store/app";
+import type { Draft } from "../store/drafts";
+import type { Item, Send } from "../store/state";
+import type { CardKeys } from "./keys";
+
+/** What a kind's renderer gets: no transport, no store. */
+export interface KindProps {
+  item: Item;
+  send: Send | undefined;
+  /** Buttons dead: an answer is on its way. */
+  busy: boolean;
+  /** Nothing can be sent now (no connection). */
+  offline: boolean;
+  draft: Draft;
+  setDraft: (change: Partial<Draft>) => void;
+  respond: (say: Say) => void;
+  /** The renderer says what its keys do. */
+  bindKeys: (keys: CardKeys) => void;
+}
+
+export type Renderer = ComponentType<KindProps>;

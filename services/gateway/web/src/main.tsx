@@ -1,0 +1,43 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { httpApi } from "./client/http";
+import { loadToken, saveToken, takeLoginToken } from "./client/token";
+import { createApp } from "./store/app";
+import { dropOldDrafts } from "./store/drafts";
+import { Root } from "./ui/Root";
+import { applyTheme, loadTheme } from "./ui/theme";
+import "./ui/style.css";
+
+async function main(): Promise<void> {
+  applyTheme(loadTheme());
+  dropOldDrafts(Date.now());
+  let problem = await signIn();
+  const app = createApp();
+  const root = createRoot(document.getElementById("root")!);
+  const draw = () => root.render(<StrictMode><Root app={app} loginProblem={problem} /></StrictMode>);
+  draw();
+  app.start();
+  // A login link opened in a tab that already shows the page.
+  window.addEventListener("hashchange", () => {
+    if (!location.hash.startsWith("#login=")) return;
+    void signIn().then((p) => {
+      problem = p;
+      if (p === "" || !loadToken()) location.reload();
+    });
+  });
+}
+
+/** Exchanges the link's token, if there is one; returns what went wrong. */
+async function signIn(): Promise<string> {
+  const token = takeLoginToken();
+  if (token === null) return "";
+  try {
+    saveToken(await httpApi(() => null, () => undefined).login(token));
+    return "";
+  } catch (e) {
+    // Whoever is signed in already stays so.
+    return loadToken() ? "" : `This link does not work any more: ${e instanceof Error ? e.message : String(e)}`;
+  }
+}
+
+void main();

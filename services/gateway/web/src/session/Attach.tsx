@@ -1,0 +1,32 @@
+import { FileText, Image, Paperclip, X } from "lucide-react";
+import { useId, useState } from "react";
+import type { Attachment } from "../client/wire";
+import { ACCEPT, bytesOf, readFiles } from "./attachments";
+
+export function Attach({ list, onChange, disabled }: { list: Attachment[]; onChange: (list: Attachment[]) => void; disabled: boolean }) {
+  const [problem, setProblem] = useState("");
+  const id = useId();
+  return (
+    <div className="flex min-w-0 flex-wrap items-center gap-1.5">
+      <label htmlFor={id} className="inline-flex min-h-9 items-center gap-2 rounded-lg px-2.5 text-sm font-medium text-soft hover:bg-sunk hover:text-ink has-focus-visible:outline-2 has-focus-visible:outline-accent max-md:min-h-11">
+        <Paperclip size={16} aria-hidden />Attach
+        <input id={id} type="file" multiple accept={ACCEPT} disabled={disabled} data-testid="attach" className="sr-only" onChange={(e) => {
+          const files = [...(e.target.files ?? [])];
+          e.target.value = "";
+          void readFiles(files, bytesOf(list)).then((r) => {
+            setProblem(r.problem);
+            if (r.attachments.length > 0) onChange([...list, ...r.attachments]);
+          }, (err: unknown) => setProblem(String(err)));
+        }} />
+      </label>
+      {list.map((a, i) => (
+        <span key={i} className="inline-flex max-w-60 items-center gap-1.5 rounded-md bg-sunk py-0.5 pr-0.5 pl-2 text-[13px]">
+          {a.kind === "image" ? <Image size={14} aria-hidden /> : <FileText size={14} aria-hidden />}
+          <span className="truncate">{a.name ?? a.media_type}</span>
+          <button type="button" aria-label={`Remove ${a.name ?? "attachment"}`} onClick={() => onChange(list.filter((_, j) => j !== i))} className="flex size-7 items-center justify-center rounded hover:bg-line max-md:size-11"><X size={14} aria-hidden /></button>
+        </span>
+      ))}
+      {problem !== "" && <span role="alert" className="text-sm text-amber">{problem}</span>}
+    </div>
+  );
+}

@@ -1,0 +1,62 @@
+import { SendHorizontal } from "lucide-react";
+import { useId, useState } from "react";
+import { newId } from "../client/timing";
+import type { Attachment } from "../client/wire";
+import { loadDraft, saveDraft } from "../store/drafts";
+import { useApp, useAppState } from "../ui/context";
+import { Button } from "../ui/controls";
+import { Attach } from "./Attach";
+
+/** The message input of a session. It gives its place to whatever waits for an answer. */
+export function Composer({ session, blocked, dead, onFocusChange }: { session: string; blocked: boolean; dead: boolean; onFocusChange: (has: boolean) => void }) {
+  const app = useApp();
+  const online = useAppState().conn.status === "online";
+  const draftKey = `message:${session}`;
+  const [text, setText] = useState(() => loadDraft(draftKey).text ?? "");
+  const [files, setFiles] = useState<Attachment[]>([]);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [command, setCommand] = useState(newId);
+  const id = useId();
+  const off = busy || blocked || dead || !online || (text.trim() === "" && files.length === 0);
+
+  const change = (t: string) => {
+    setText(t);
+    saveDraft(draftKey, { text: t });
+    setCommand(newId());
+  };
+  const send = () => {
+    if (off) return;
+    setBusy(true);
+    setProblem("");
+    void app.command({ type: "send_message", session_id: session, command_id: command, text, ...(files.length > 0 ? { attachments: files } : {}) }).then((r) => {
+      setBusy(false);
+      if (r.status === "accepted" || r.status === "duplicate") {
+        change("");
+        setFiles([]);
+        return;
+      }
+      setProblem([r.error ?? "The message was not taken.", ...(r.fields ?? []).map((f) => `${f.field} ${f.problem}`)].join(" "));
+    });
+  };
+  if (dead) return <p className="py-2 text-center text-sm text-faint">This session has ended.</p>;
+  return (
+    <div className="rounded-2xl border border-edge/60 bg-card p-2 shadow-card focus-within:border-accent"
+      onFocus={() => onFocusChange(true)} onBlur={(e) => { if (!e.currentTarget.contains(e.relatedTarget)) onFocusChange(false); }}>
+      <label htmlFor={id} className="sr-only">Message to the agent</label>
+      <textarea id={id} data-testid="message-input" rows={1} value={text} placeholder="Message to the agent" className="field-sizing-content max-h-60 min-h-11 w-full resize-none bg-transparent px-2.5 py-2 outline-none placeholder:text-faint"
+        onChange={(e) => change(e.target.value)}
+        onKeyDown={(e) => {
+          if (e.key !== "Enter" || e.shiftKey || e.nativeEvent.isComposing) return;
+          e.preventDefault();
+          send();
+        }} />
+      <div className="flex items-center justify-between gap-2">
+        <Attach list={files} onChange={setFiles} disabled={busy} />
+        <Button small look="solid" data-testid="message-send" aria-label="Send message" disabled={off} busy={busy} onClick={send}><SendHorizontal size={16} aria-hidden />Send</Button>
+      </div>
+      {blocked && <p role="status" className="px-2.5 pt-1 text-sm text-amber">The agent waits for your answer above. What you type here is kept.</p>}
+      {problem !== "" && <p role="alert" className="px-2.5 pt-1 text-sm text-amber">{problem}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,277 @@
+// The one place where frames become state. Pure: replay and live take the same
+// path, and what waits comes from snapshots and process_state alone.
+import { clockOffset } from "../client/timing";
+import type { ConnStatus } from "../client/socket";
+import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "../client/wire";
+import { type Item, pendingCount, type Session, type State } from "./state";
+import { applyEvents, emptyTranscript } from "./transcript";
+
+export type Action =
+  | { kind: "frame"; frame: InFrame; now: number }
+  | { kind: "conn"; status: ConnStatus }
+  | { kind: "send"; key: string; ref: string; frame: ClientFrame }
+  | { kind: "unsure"; ref: string }
+  | { kind: "load"; key: string; state: "loading" | "failed" }
+  | { kind: "interaction"; interaction: Interaction }
+  | { kind: "history"; state: "loading" | "failed" }
+  | { kind: "history-ready"; interactions: Interaction[] }
+  | { kind: "extra"; interactions: Interaction[] }
+  | { kind: "subscribe"; session: string }
+  | { kind: "cli-logins"; requests: { code: string; name: string }[] }
+  | { kind: "cli-login-done"; code: string }
+  | { kind: "signed-in-seen" }
+  | { kind: "say"; text: string };
+
+export function reduce(s: State, a: Action): State {
+  switch (a.kind) {
+    case "frame": return frame(s, a.frame, a.now);
+    case "conn": return connection(s, a.status);
+    case "send": return {
+      ...s,
+      sends: { ...s.sends, [a.key]: { ref: a.ref, frame: a.frame, state: "sending" } },
+      refs: { ...s.refs, [a.ref]: a.key },
+    };
+    case "unsure": {
+      const key = s.refs[a.ref];
+      const send = key === undefined ? undefined : s.sends[key];
+      if (!key || !send || send.ref !== a.ref || send.state !== "sending") return s;
+      return say({ ...s, sends: { ...s.sends, [key]: { ...send, state: "unsure" } } }, "No word from the server yet. You can try again.");
+    }
+    case "load": return patch(s, a.key, { load: a.state });
+    case "interaction": return merge(s, a.interaction);
+    case "history": return { ...s, history: { ...s.history, state: a.state } };
+    case "history-ready": {
+      const next = a.interactions.reduce(merge, s);
+      const keys = a.interactions.filter((i) => i.state === "closed").map((i) => i.key);
+      return { ...next, history: { state: "ready", keys: unique([...keys, ...s.history.keys]) } };
+    }
+    case "extra": {
+      const next = a.interactions.reduce(merge, s);
+      const sessions = { ...next.sessions };
+      for (const i of a.interactions) {
+        const session = sessions[i.session_key];
+        if (i.state !== "pending" || !session || session.pending.includes(i.key)) continue;
+        sessions[i.session_key] = { ...session, pending: [...session.pending, i.key] };
+      }
+      return { ...next, sessions };
+    }
+    case "subscribe": {
+      if (s.transcripts[a.session]) return s;
+      return { ...s, transcripts: { ...s.transcripts, [a.session]: emptyTranscript } };
+    }
+    case "cli-logins": return { ...s, cliLogins: a.requests.map((r) => ({ code: r.code, name: r.name })) };
+    case "cli-login-done": return { ...s, cliLogins: s.cliLogins.filter((r) => r.code !== a.code) };
+    case "signed-in-seen": return { ...s, signedIn: null };
+    case "say": return say(s, a.text);
+  }
+}
+
+function frame(s: State, f: InFrame, now: number): State {
+  switch (f.type) {
+    case "hello":
+      return {
+        ...s,
+        offset: clockOffset(f.server_time, now),
+        principal: f.principal,
+        runtimes: f.runtimes ?? [],
+        defaultCwd: f.default_cwd ?? "",
+        incoming: [],
+        // Without recovery a snapshot follows; a half one must not be resumed.
+        snapshot: f.recovered ? s.snapshot : "loading",
+        cursor: f.recovered ? s.cursor : "",
+      };
+    case "active_processes": {
+      const incoming = [...s.incoming, ...(f.sessions ?? [])];
+      if (f.more) return { ...s, incoming };
+      return snapshot({ ...s, incoming: [], cursor: f.cursor }, incoming);
+    }
+    case "process_state":
+      return processState(f.cursor ? { ...s, cursor: f.cursor } : s, f, true);
+    case "event": {
+      const old = s.transcripts[f.session_key];
+      if (!old) return s; // not subscribed (any more)
+      return { ...s, transcripts: { ...s.transcripts, [f.session_key]: applyEvents(old, f) } };
+    }
+    case "delivery": {
+      const ack: Ack = { v: f.v, stage: f.stage, decision_id: f.decision_id, at: f.at, detail: f.detail };
+      const next = f.cursor ? { ...s, cursor: f.cursor } : s;
+      const item = next.items[f.key];
+      return item ? patch(next, f.key, { trail: addAck(item.trail, ack) }) : next;
+    }
+    case "receipt": return receipt(s, f);
+    case "ping": return { ...s, offset: clockOffset(f.server_time, now) };
+    case "cli_login":
+      if (s.cliLogins.some((r) => r.code === f.code)) return s;
+      return say({ ...s, cliLogins: [...s.cliLogins, { code: f.code, name: f.name }] }, "A terminal asks to sign in as you.");
+    case "signed_in": return { ...s, signedIn: { name: f.name, via: f.via, at: f.at } };
+    default: return s; // a newer server may say more
+  }
+}
+
+function connection(s: State, status: ConnStatus): State {
+  if (status.status === s.conn.status && status.status !== "lost") return s;
+  const next = { ...s, conn: status };
+  if (status.status === "lost" && s.conn.status === "online") return say(next, "Connection lost. Decisions are off until it is back.");
+  if (status.status === "online" && s.snapshot === "ready") return say(next, "Connected again.");
+  return next;
+}
+
+function snapshot(s: State, sessions: ProcessState[]): State {
+  let next: State = { ...s, sessions: {}, snapshot: "ready" };
+  for (const p of sessions) next = processState(next, p, false);
+  // What was open and is in no session now ended while we were away; how, only
+  // the server can say.
+  const open = new Set(Object.values(next.sessions).flatMap((x) => x.pending));
+  for (const [key, item] of Object.entries(next.items)) {
+    if (!item.closed && !open.has(key)) next = patch(next, key, { closed: true });
+  }
+  const n = pendingCount(next);
+  return say(next, n === 0 ? "Nothing waits for you." : n === 1 ? "1 request waits for you." : `${n} requests wait for you.`);
+}
+
+function processState(s: State, p: ProcessState, live: boolean): State {
+  const { type: _t, cursor: _c, pending_requests, pending_request: _p, closed, ...rest } = p;
+  const waiting = pending_requests ?? [];
+  const before = s.sessions[p.session_key];
+  const items = { ...s.items };
+  let next: State = { ...s, items };
+  const fresh: Summary[] = [];
+  for (const summary of waiting) {
+    const old = items[summary.key];
+    // One decision: what ended stays ended, whatever arrives late.
+    if (old?.closed) continue;
+    if (!old) fresh.push(summary);
+    items[summary.key] = {
+      ...(old ?? { closed: false, trail: [], load: "idle" }),
+      watched: true,
+      summary: { ...summary, body: summary.body ?? (old?.summary.digest === summary.digest ? old.summary.body : undefined) },
+    };
+  }
+  const keys = waiting.map((w) => w.key);
+  const total = p.pending_count ?? keys.length;
+  const closedKeys = new Set((closed ?? []).map((c) => c.key));
+  // Those beyond the page were fetched apart; they stay until they end.
+  const extra = total > keys.length ? (before?.pending ?? []).filter((k) => !keys.includes(k) && !closedKeys.has(k)) : [];
+  const session: Session = { ...rest, pending: [...keys, ...extra].slice(0, Math.max(total, keys.length)), pendingCount: Math.max(total, keys.length) };
+  next = { ...next, sessions: { ...s.sessions, [p.session_key]: session } };
+  for (const c of closed ?? []) next = close(next, c);
+  for (const key of before?.pending ?? []) {
+    if (!session.pending.includes(key) && next.items[key] && !next.items[key].closed) next = patch(next, key, { closed: true });
+  }
+  const only = fresh[0];
+  if (live && only) {
+    next = say(next, fresh.length === 1 ? `New request: ${only.headline}.` : `${fresh.length} new requests.`);
+  }
+  return next;
+}
+
+function close(s: State, c: Closed): State {
+  const { state: _s, outcome, decision, trail, ...summary } = c;
+  return settle(s, c.key, summary, outcome, decision, trail ?? []);
+}
+
+function settle(s: State, key: string, summary: Summary | undefined, outcome: Outcome | undefined, decision: Decision | undefined, trail: Ack[]): State {
+  const old = s.items[key];
+  if (!old && !summary) return s;
+  const was = old?.summary;
+  const item: Item = {
+    summary: { ...(was ?? summary!), ...(summary ?? {}), body: summary?.body ?? was?.body },
+    closed: true,
+    outcome: outcome ?? old?.outcome ?? decision?.outcome,
+    decision: decision ?? old?.decision,
+    trail: trail.reduce(addAck, old?.trail ?? []),
+    load: old?.load ?? "idle",
+    watched: old?.watched ?? false,
+  };
+  let next: State = { ...s, items: { ...s.items, [key]: item } };
+  if (!s.history.keys.includes(key)) next = { ...next, history: { ...next.history, keys: [key, ...next.history.keys] } };
+  const send = s.sends[key];
+  if (send && send.state !== "settled") next = { ...next, sends: { ...next.sends, [key]: { ...send, state: "settled" } } };
+  if (old && !old.closed && old.watched && item.outcome) next = say(next, `${item.summary.headline}: ${spokenOutcome[item.outcome]}.`);
+  return next;
+}
+
+const spokenOutcome: Record<Outcome, string> = {
+  allowed: "approved",
+  denied: "denied",
+  answered: "answered",
+  clarify: "answered in words",
+  dismissed: "dismissed",
+  expired: "expired, nobody answered",
+  cancelled: "withdrawn by the agent",
+  orphaned: "the agent is gone",
+  invalid: "refused as invalid",
+};
+
+function receipt(s: State, r: Receipt): State {
+  const key = r.ref === undefined ? undefined : s.refs[r.ref];
+  const send = key === undefined ? undefined : s.sends[key];
+  if (!key || !send) return s; // receipts of commands are awaited by who sent them
+  // A late word about an earlier try must not undo the present one, unless it decides.
+  const current = send.ref === r.ref;
+  switch (r.status) {
+    case "accepted":
+    case "duplicate":
+    case "already_decided": {
+      const next = { ...s, sends: { ...s.sends, [key]: { ...send, state: "settled" as const, status: r.status } } };
+      return settle(next, key, undefined, r.decision?.outcome ?? guess(send.frame, r.status), r.decision, []);
+    }
+    case "expired": {
+      const next = { ...s, sends: { ...s.sends, [key]: { ...send, state: "settled" as const, status: r.status } } };
+      return settle(next, key, undefined, r.decision?.outcome ?? "expired", r.decision, []);
+    }
+    default: {
+      if (!current) return s;
+      const next: State = {
+        ...s,
+        sends: { ...s.sends, [key]: { ...send, state: r.status === "unavailable" ? "unsure" : "refused", status: r.status, error: r.error, fields: r.fields } },
+      };
+      const spoken = r.status === "unavailable" ? "The server could not store it. You can try again." : "The server did not take it. The request still waits.";
+      if (r.status === "digest_mismatch") {
+        // What we showed is not what is asked: show anew before anything is decided.
+        const item = next.items[key];
+        if (item) return say(patch(next, key, { load: "idle", summary: { ...item.summary, body: undefined, cut: true } }), spoken);
+      }
+      return say(next, spoken);
+    }
+  }
+}
+
+/** What an accepted frame must have decided, when the receipt brings no decision. */
+function guess(f: ClientFrame, status: Receipt["status"]): Outcome | undefined {
+  if (status === "already_decided") return undefined;
+  if (f.decision === "allow") return "allowed";
+  if (f.decision === "deny") return "denied";
+  if (f.action === "clarify") return "clarify";
+  if (f.action === "dismiss") return "dismissed";
+  return "answered";
+}
+
+function merge(s: State, i: Interaction): State {
+  const { id: _i, state, outcome, decision, trail, ...summary } = i;
+  if (state === "closed") {
+    const next = settle(s, i.key, summary, outcome, decision, trail ?? []);
+    return patch(next, i.key, { load: "idle" });
+  }
+  const old = s.items[i.key];
+  if (old?.closed) return s;
+  const item: Item = { ...(old ?? { closed: false, trail: [] }), watched: true, summary: { ...summary, body: summary.body ?? old?.summary.body }, load: "idle" };
+  return { ...s, items: { ...s.items, [i.key]: item } };
+}
+
+function patch(s: State, key: string, change: Partial<Item>): State {
+  const item = s.items[key];
+  return item ? { ...s, items: { ...s.items, [key]: { ...item, ...change } } } : s;
+}
+
+function addAck(trail: Ack[], ack: Ack): Ack[] {
+  return trail.some((t) => t.stage === ack.stage) ? trail : [...trail, ack];
+}
+
+function say(s: State, text: string): State {
+  return { ...s, spoken: { n: s.spoken.n + 1, text } };
+}
+
+function unique(keys: string[]): string[] {
+  return [...new Set(keys)];
+}

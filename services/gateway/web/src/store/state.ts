@@ -1,0 +1,156 @@
+import type { ConnStatus } from "../client/socket";
+import type { Ack, ClientFrame, Decision, Field, Outcome, Principal, ProcessState, Receipt, Summary } from "../client/wire";
+
+/** An interaction as this page knows it. */
+export interface Item {
+  summary: Summary;
+  closed: boolean;
+  /** Of a closed one; absent when only its end is known yet. */
+  outcome?: Outcome;
+  decision?: Decision;
+  trail: Ack[];
+  /** The request as it must be seen before deciding (summary.body). */
+  load: "idle" | "loading" | "failed";
+  /** Whether this page watched it while it was open. */
+  watched: boolean;
+}
+
+/** An answer of this page that is on its way, or was refused. */
+export interface Send {
+  ref: string;
+  frame: ClientFrame;
+  /** sending: buttons dead; unsure: no word in time; refused: the server said why. */
+  state: "sending" | "unsure" | "refused" | "settled";
+  status?: Receipt["status"];
+  error?: string;
+  fields?: Field[];
+}
+
+export type Session = Omit<ProcessState, "type" | "cursor" | "pending_requests" | "pending_request" | "closed"> & {
+  /** Keys of what waits, oldest first. */
+  pending: string[];
+  pendingCount: number;
+};
+
+export type Entry =
+  | { kind: "text"; id: string; role: "user" | "assistant"; text: string; live: boolean; at: string }
+  | { kind: "tool"; id: string; call: string; name: string; input: string; result?: string; failed?: boolean; done: boolean; at: string }
+  | { kind: "ask"; id: string; key: string; request: string; headline: string; decision?: Decision; ended: boolean; trail: Ack[]; at: string }
+  | { kind: "note"; id: string; text: string; bad: boolean; at: string };
+
+export interface Transcript {
+  entries: Entry[];
+  cursor: string;
+  loading: boolean;
+  next: number; // names entries
+}
+
+export interface State {
+  conn: ConnStatus;
+  /** The server's clock minus ours, in milliseconds. */
+  offset: number;
+  cursor: string;
+  principal?: Principal;
+  runtimes: string[];
+  defaultCwd: string;
+  /** Until ready, nobody may say that nothing waits. */
+  snapshot: "loading" | "ready";
+  /** Pages of a snapshot that is not whole yet. */
+  incoming: ProcessState[];
+  sessions: Record<string, Session>;
+  items: Record<string, Item>;
+  sends: Record<string, Send>;
+  /** Which interaction each ref of ours was about, retries included. */
+  refs: Record<string, string>;
+  transcripts: Record<string, Transcript>;
+  history: { state: "idle" | "loading" | "ready" | "failed"; keys: string[] };
+  cliLogins: { code: string; name: string }[];
+  signedIn: { name: string; via: string; at: string } | null;
+  /** The last words for the live region; n makes equal texts distinct. */
+  spoken: { n: number; text: string };
+}
+
+export const initialState: State = {
+  conn: { status: "connecting" },
+  offset: 0,
+  cursor: "",
+  runtimes: [],
+  defaultCwd: "",
+  snapshot: "loading",
+  incoming: [],
+  sessions: {},
+  items: {},
+  sends: {},
+  refs: {},
+  transcripts: {},
+  history: { state: "idle", keys: [] },
+  cliLogins: [],
+  signedIn: null,
+  spoken: { n: 0, text: "" },
+};
+
+/** All that waits, in all sessions, oldest first. */
+export function pendingKeys(s: State): string[] {
+  const keys: string[] = [];
+  for (const session of Object.values(s.sessions)) keys.push(...session.pending);
+  return keys
+    .filter((k) => s.items[k] && !s.items[k]!.closed)
+    .sort((a, b) => order(s.items[a]!.summary, s.items[b]!.summary));
+}
+
+export function order(a: Summary, b: Summary): number {
+  return a.created_at.localeCompare(b.created_at) || a.key.localeCompare(b.key);
+}
+
+export function byDeadline(a: Summary, b: Summary): number {
+  return (a.expires_at ?? "9").localeCompare(b.expires_at ?? "9") || order(a, b);
+}
+
+/** How many wait, more than are listed where a session holds very many. */
+export function pendingCount(s: State): number {
+  let n = 0;
+  for (const session of Object.values(s.sessions)) {
+    const open = session.pending.filter((k) => !s.items[k]?.closed).length;
+    n += open + Math.max(0, session.pendingCount - session.pending.length);
+  }
+  return n;
+}
+
+/** pending_request of a session: the oldest, null when nothing waits. */
+export function pendingOf(s: State, sessionKey: string): Item | null {
+  for (const k of s.sessions[sessionKey]?.pending ?? []) {
+    const item = s.items[k];
+    if (item && !item.closed) return item;
+  }
+  return null;
+}
+
+export function isMe(s: State, p: Principal | undefined): boolean {
+  return !!p && !!s.principal && p.id === s.principal.id && p.kind === s.principal.kind;
+}
+
+export type CardState =
+  | "pending" | "sending" | "unsure" | "refused"
+  | "confirmed" | "lost" | "decided" | "expired" | "withdrawn" | "orphaned" | "invalid" | "gone";
+
+/** The one word for what a card is in. */
+export function cardState(s: State, key: string): CardState {
+  const item = s.items[key];
+  const send = s.sends[key];
+  if (!item || !item.closed) {
+    if (!send || send.state === "settled") return "pending";
+    return send.state;
+  }
+  switch (item.outcome) {
+    case undefined: return "gone";
+    case "expired": return "expired";
+    case "cancelled": return "withdrawn";
+    case "orphaned": return "orphaned";
+    case "invalid": return "invalid";
+    default:
+      if (send && (send.status === "accepted" || send.status === "duplicate")) return "confirmed";
+      if (send && send.status === "already_decided") return "lost";
+      if (isMe(s, item.decision?.principal)) return "confirmed";
+      return send ? "lost" : "decided";
+  }
+}

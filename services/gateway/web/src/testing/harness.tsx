@@ -1,0 +1,88 @@
+// An app over a fake link: what the page sends is recorded, what the server
+// says is pushed in as frames.
+import type { Api } from "../client/http";
+import type { ConnStatus } from "../client/socket";
+import type { ClientFrame, InFrame, Interaction, Summary } from "../client/wire";
+import { type App, createApp } from "../store/app";
+import { hello, session } from "./fixtures";
+
+export interface Harness {
+  app: App & { start(): void; stop(): void };
+  sent: ClientFrame[];
+  api: FakeApi;
+  /** Answers of ours, the newest last. */
+  answers(): ClientFrame[];
+  push(...frames: InFrame[]): void;
+  status(s: ConnStatus): void;
+  /** Whether the link takes frames. */
+  up: boolean;
+}
+
+export interface FakeApi extends Api {
+  calls: string[];
+  known: Map<string, Interaction>;
+  closed: Interaction[];
+  codes: { code: string; name: string; requested_at: string }[];
+  fail: boolean;
+}
+
+function fakeApi(): FakeApi {
+  const a: FakeApi = {
+    calls: [], known: new Map(), closed: [], codes: [], fail: false,
+    login: (t) => Promise.resolve({ token: `session-of-${t}`, expires_at: "2099-01-01T00:00:00Z" }),
+    me: () => Promise.resolve({}),
+    interaction(key) {
+      a.calls.push(`interaction ${key}`);
+      const i = a.known.get(key);
+      return i && !a.fail ? Promise.resolve(i) : Promise.reject(new Error("gone"));
+    },
+    interactions(state) {
+      a.calls.push(`interactions ${state}`);
+      return a.fail ? Promise.reject(new Error("down")) : Promise.resolve(state === "closed" ? a.closed : [...a.known.values()]);
+    },
+    demo: () => Promise.resolve({ session_id: "default.agents.demo" }),
+    cliLogins: () => Promise.resolve(a.codes),
+    answerCliLogin(code, allow) {
+      a.calls.push(`cli ${code} ${allow}`);
+      return Promise.resolve();
+    },
+  };
+  return a;
+}
+
+export function harness(): Harness {
+  const sent: ClientFrame[] = [];
+  const api = fakeApi();
+  let onFrames: (f: InFrame[]) => void = () => undefined;
+  let onStatus: (s: ConnStatus) => void = () => undefined;
+  const h: Harness = {
+    sent, api, up: true,
+    app: createApp({
+      api,
+      link: (handlers) => {
+        onFrames = handlers.onFrames;
+        onStatus = handlers.onStatus;
+        return {
+          open: () => undefined, close: () => undefined, resume: () => undefined,
+          send(f) {
+            if (!h.up) return false;
+            sent.push(f);
+            return true;
+          },
+        };
+      },
+    }),
+    answers: () => sent.filter((f) => f.type === "pending_request_response"),
+    push: (...frames) => onFrames(frames),
+    status: (s) => onStatus(s),
+  };
+  return h;
+}
+
+/** Online, with these requests waiting in one session. */
+export function online(pending: Summary[] = []): Harness {
+  const h = harness();
+  h.status({ status: "online" });
+  h.push(hello({ server_time: new Date().toISOString() }), { type: "active_processes", cursor: "c0", sessions: [session(pending)], more: false });
+  return h;
+}

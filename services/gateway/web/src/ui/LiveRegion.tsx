@@ -1,0 +1,54 @@
+import { useEffect } from "react";
+import { pendingCount, pendingKeys } from "../store/state";
+import { useApp, useAppState } from "./context";
+
+/** Speaks politely, outside of the cards, so that it outlives each of them. */
+export function LiveRegion() {
+  const { spoken } = useAppState();
+  return (
+    <div data-testid="live-region" role="status" aria-live="polite" aria-atomic="true" className="sr-only">
+      {/* An equal text twice must be spoken twice. */}
+      {spoken.text}{spoken.n % 2 === 1 ? "\u00a0" : ""}
+    </div>
+  );
+}
+
+/** How many wait, in the tab's title, its icon and the app's badge. */
+export function useAttention(): void {
+  const state = useAppState();
+  const n = pendingCount(state);
+  useEffect(() => {
+    document.title = n > 0 ? `(${n}) Banksman` : "Banksman";
+    document.querySelector('link[rel="icon"]')?.setAttribute("href", n > 0 ? "/favicon-dot.svg" : "/favicon.svg");
+    const nav = navigator as Navigator & { setAppBadge?: (n: number) => Promise<void>; clearAppBadge?: () => Promise<void> };
+    void (n > 0 ? nav.setAppBadge?.(n) : nav.clearAppBadge?.())?.catch(() => undefined);
+  }, [n]);
+}
+
+const SPOKEN_AT = [5 * 60_000, 60_000, 20_000]; // ms before a deadline
+const FAR = 24 * 3600_000; // ms; beyond this no timer is set
+
+/** Says that time runs out, three times and no more. */
+export function useDeadlineWords(): void {
+  const app = useApp();
+  const state = useAppState();
+  const due = pendingKeys(state).map((k) => `${k} ${state.items[k]!.summary.expires_at ?? ""}`).filter((x) => !x.endsWith(" ")).join("\n");
+  const { offset } = state;
+  useEffect(() => {
+    const timers: ReturnType<typeof setTimeout>[] = [];
+    for (const line of due === "" ? [] : due.split("\n")) {
+      const cut = line.lastIndexOf(" ");
+      const key = line.slice(0, cut);
+      const at = Date.parse(line.slice(cut + 1)) - offset;
+      for (const before of SPOKEN_AT) {
+        const wait = at - before - Date.now();
+        if (wait <= 0 || wait > FAR) continue;
+        timers.push(setTimeout(() => {
+          const item = app.store.get().items[key];
+          if (item && !item.closed) app.store.dispatch({ kind: "say", text: `${before >= 60_000 ? `${before / 60_000} min` : `${before / 1000} seconds`} left: ${item.summary.headline}.` });
+        }, wait));
+      }
+    }
+    return () => timers.forEach(clearTimeout);
+  }, [due, offset, app]);
+}

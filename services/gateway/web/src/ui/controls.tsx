@@ -1,0 +1,84 @@
+import { LoaderCircle } from "lucide-react";
+import { type ButtonHTMLAttributes, type Ref, type ReactNode, useState } from "react";
+
+const looks = {
+  solid: "bg-accent text-accent-ink hover:bg-accent-hover font-semibold",
+  plain: "bg-card text-ink border border-edge/60 hover:bg-sunk font-medium",
+  quiet: "text-soft hover:text-ink hover:bg-sunk font-medium",
+  danger: "bg-card text-red border border-red/50 hover:bg-red-wash font-medium",
+} as const;
+
+export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  look?: keyof typeof looks;
+  busy?: boolean;
+  small?: boolean;
+  ref?: Ref<HTMLButtonElement>;
+}
+
+export function Button({ look = "plain", busy = false, small = false, className = "", children, ...rest }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      aria-busy={busy || undefined}
+      className={`inline-flex items-center justify-center gap-2 rounded-lg whitespace-nowrap transition-colors select-none disabled:opacity-50 disabled:pointer-events-none ${small ? "min-h-9 px-3 text-sm max-md:min-h-11" : "min-h-11 px-4"} ${looks[look]} ${className}`}
+    >
+      {busy && <LoaderCircle size={16} aria-hidden className="animate-spin" />}
+      {children}
+    </button>
+  );
+}
+
+const tones = {
+  neutral: "bg-sunk text-soft",
+  amber: "bg-amber-wash text-amber",
+  red: "bg-red-wash text-red",
+  green: "bg-green-wash text-green",
+  accent: "bg-accent-wash text-accent",
+} as const;
+
+export type Tone = keyof typeof tones;
+
+export function Chip({ tone = "neutral", children, title }: { tone?: Tone; children: ReactNode; title?: string }) {
+  return (
+    <span title={title} className={`inline-flex items-center gap-1.5 rounded-md px-2 py-0.5 text-[13px] font-medium [overflow-wrap:anywhere] ${tones[tone]}`}>
+      {children}
+    </span>
+  );
+}
+
+export function Notice({ tone, icon, children }: { tone: Tone; icon: ReactNode; children: ReactNode }) {
+  return (
+    <div className={`flex items-start gap-2.5 rounded-lg px-3.5 py-2.5 text-sm ${tones[tone]}`}>
+      <span className="mt-0.5 flex-none" aria-hidden>{icon}</span>
+      <div className="min-w-0 [overflow-wrap:anywhere]">{children}</div>
+    </div>
+  );
+}
+
+export function Key({ children }: { children: ReactNode }) {
+  return (
+    <kbd aria-hidden className="rounded border border-current/30 px-1.5 font-mono text-[11px] leading-[18px] opacity-70 max-md:hidden">
+      {children}
+    </kbd>
+  );
+}
+
+export function CopyButton({ text, label = "Copy", onDark = false }: { text: string; label?: string; onDark?: boolean }) {
+  const [done, setDone] = useState(false);
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        void navigator.clipboard?.writeText(text).then(() => setDone(true), () => undefined);
+      }}
+      onBlur={() => setDone(false)}
+      className={`rounded px-2 py-0.5 text-xs font-medium max-md:min-h-11 max-md:px-3 ${onDark ? "text-code-dim hover:text-code-ink" : "text-faint hover:text-ink"}`}
+    >
+      {done ? "Copied" : label}
+    </button>
+  );
+}
+
+export const inputClass =
+  "w-full rounded-lg border border-edge/70 bg-card px-3 py-2 text-ink placeholder:text-faint disabled:opacity-60";

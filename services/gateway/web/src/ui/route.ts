@@ -1,0 +1,34 @@
+import { useSyncExternalStore } from "react";
+
+export type Route =
+  | { at: "inbox" }
+  | { at: "sessions" }
+  | { at: "new" }
+  | { at: "history" }
+  | { at: "session"; key: string };
+
+export function parseRoute(hash: string): Route {
+  const path = hash.replace(/^#\/?/, "");
+  if (path === "sessions" || path === "new" || path === "history") return { at: path };
+  if (path.startsWith("s/")) {
+    try {
+      return { at: "session", key: decodeURIComponent(path.slice(2)) };
+    } catch {
+      return { at: "inbox" };
+    }
+  }
+  return { at: "inbox" };
+}
+
+function subscribe(f: () => void): () => void {
+  window.addEventListener("hashchange", f);
+  return () => window.removeEventListener("hashchange", f);
+}
+
+export function useRoute(): Route {
+  return parseRoute(useSyncExternalStore(subscribe, () => location.hash));
+}
+
+export function sessionHref(key: string): string {
+  return `#/s/${encodeURIComponent(key)}`;
+}
