@@ -30,3 +30,5 @@ require (
 	honnef.co/go/tools v0.8.2 // indirect
 	mvdan.cc/gofumpt v0.12.0 // indirect
 )
+
+ignore ./claude/node_modules
