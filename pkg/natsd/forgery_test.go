@@ -273,7 +273,7 @@ func TestB56GatewayCannotManageStreamsByReply(t *testing.T) {
 			`{"deliver_subject":"$JS.API.STREAM.DELETE.HITL_DECISIONS","filter_subject":"$KV.hitl_people.empty","ack_policy":"none"}`,
 		} {
 			c.ask(t, "$JS.API.CONSUMER.CREATE.KV_hitl_people", `{"stream_name":"KV_hitl_people","config":`+config+`}`)
-			barrier( func() { c.store(t, "$KV.hitl_people.other", "x") },
+			barrier(func() { c.store(t, "$KV.hitl_people.other", "x") },
 				func() { c.ask(t, "$JS.API.STREAM.INFO.KV_hitl_people", "") })
 		}
 	}
@@ -332,7 +332,7 @@ func TestB56NotifierReachesOneConsumerOnly(t *testing.T) {
 			Subject: pullEvents + "notifier-t", Reply: slot, Data: []byte(`{"batch":1,"no_wait":true}`),
 		}))
 	}
-	barrier( func() { notifier.ask(t, pullEvents+"notifier-t", `{"batch":1,"no_wait":true}`) })
+	barrier(func() { notifier.ask(t, pullEvents+"notifier-t", `{"batch":1,"no_wait":true}`) })
 	require.Equal(t, before, picture(t, prov))
 }
 
@@ -348,7 +348,7 @@ func TestB56CallerCannotAimTheHandlersReply(t *testing.T) {
 	call := next(t, calls)
 	require.True(t, strings.HasPrefix(call.Reply, "_R_."), call.Reply)
 	require.NoError(t, call.Respond([]byte("answer")))
-	barrier( func() { gw.store(t, "$KV.hitl_people.other", "x") })
+	barrier(func() { gw.store(t, "$KV.hitl_people.other", "x") })
 	require.Zero(t, streamState(t, n, "HITL_DECISIONS").LastSeq)
 
 	require.NoError(t, caller.PublishRequest("hitl.svc.t.ci.ask", "_R_.forged", nil))

@@ -96,11 +96,12 @@ func TestConnectWithoutCredentialIsRefused(t *testing.T) {
 	n := newNode(t)
 	_, err := nats.Connect(n.srv.ClientURL())
 	require.ErrorIs(t, err, nats.ErrAuthorization)
-	_, err = nats.Connect("", n.srv.InProcess(), nats.Timeout(time.Second))
-	require.Error(t, err)
 	creds, err := bus.LoadCredentials(natsd.CredentialsFile(n.dir, bus.RoleOwner, "t", "pool"))
 	require.NoError(t, err)
-	connect(t, creds, n.srv.InProcess()).store(t, "hitl.req.t.pool.id1", "through memory")
+	inside := connect(t, creds, n.srv.InProcess())
+	inside.store(t, "hitl.req.t.pool.id1", "through memory")
+	require.NoError(t, inside.Publish("hitl.dec.t.pool.id1", nil))
+	inside.mustRefuse(t, "Publish", "hitl.dec.t.pool.id1")
 }
 
 func TestStoreIsLockedAndAKilledServerUnlocksIt(t *testing.T) {
