@@ -21,7 +21,8 @@ var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x
 // fake prepares a process that plays the CLI's part with the given lines, for
 // what the real one cannot be made to write. It answers initialize, writes the
 // lines, reports the n-th answer it gets as a change to mode "got-n", and marks
-// the end of its input with a file.
+// the end of its input with the file "eof". A request in the file "pending" is
+// one that its driver missed.
 func fake(t *testing.T, lines string) (Options, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,7 +61,11 @@ func fakeMain(dir string) int {
 		}
 		switch l.Type {
 		case "control_request":
-			fmt.Printf(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"pid":%d},"pending_permission_requests":[]}}`+"\n", l.RequestID, os.Getpid())
+			state, pending := "idle", ""
+			if b, err := os.ReadFile(filepath.Join(dir, "pending")); err == nil {
+				state, pending = "requires_action", strings.TrimSpace(string(b))
+			}
+			fmt.Printf(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"pid":%d,"session_state":%q},"pending_permission_requests":[%s]}}`+"\n", l.RequestID, os.Getpid(), state, pending)
 			if !started {
 				started = true
 				if _, err := os.Stdout.Write(out); err != nil {

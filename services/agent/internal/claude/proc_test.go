@@ -141,6 +141,38 @@ func TestTooLongLineKills(t *testing.T) {
 	next(b, func(st protocol.Status) bool { return st.Mode == "got-1" })
 }
 
+// An ask the driver never saw keeps Close from denying it, and can be recovered.
+func TestMissedAskIsRecovered(t *testing.T) {
+	t.Parallel()
+	o, dir := fake(t, "")
+	s := start(t, o)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pending"), []byte(askLine("r1", "Bash", `{"n":9007199254740993}`)), 0o600))
+	var busy *BusyError
+	require.ErrorAs(t, s.Close(s.ctx()), &busy)
+	require.Equal(t, []string{"r1"}, busy.Open)
+	require.ErrorIs(t, s.Allow("r1", nil, nil), ErrUnknownAsk)
+	asks, err := s.Reinitialize(s.ctx())
+	require.NoError(t, err)
+	require.Len(t, asks, 1)
+	require.Equal(t, `{"n":9007199254740993}`, string(asks[0].Input))
+	require.NoError(t, s.Allow("r1", nil, nil))
+	next(s, func(st protocol.Status) bool { return st.Mode == "got-1" })
+	require.NoFileExists(t, filepath.Join(dir, "eof"))
+}
+
+// Right after a prompt, before the CLI reported anything, Close must not end the
+// input either: the ask to come would be denied.
+func TestCloseAfterPromptIsRefused(t *testing.T) {
+	t.Parallel()
+	o, dir := fake(t, "")
+	s := start(t, o)
+	require.NoError(t, s.Prompt(protocol.TextBlock("go")))
+	var busy *BusyError
+	require.ErrorAs(t, s.Close(s.ctx()), &busy)
+	require.NotEmpty(t, busy.State)
+	require.NoFileExists(t, filepath.Join(dir, "eof"))
+}
+
 // OnEvent may wait for a reply, since replies do not pass through it.
 func TestOnEventMayCallBack(t *testing.T) {
 	t.Parallel()
@@ -219,7 +251,9 @@ func TestCLIElicitation(t *testing.T) {
 	s := start(t, o)
 	// The CLI connects to servers in the background.
 	require.Eventually(t, func() bool {
-		r, err := s.request(s.ctx(), "mcp_status", protocol.MCPStatusLine)
+		r, err := s.request(s.ctx(), "mcp_status", func(id string) []byte {
+			return fmt.Appendf(nil, `{"type":"control_request","request_id":%q,"request":{"subtype":"mcp_status"}}`, id)
+		})
 		return err == nil && bytes.Contains(r.Response, []byte(`"status":"connected"`))
 	}, patience, 50*time.Millisecond)
 	s.say("go")

@@ -130,9 +130,6 @@ func InitializeLine(id string) []byte { return requestLine(id, `"subtype":"initi
 // InterruptLine stops the turn.
 func InterruptLine(id string) []byte { return requestLine(id, `"subtype":"interrupt"`) }
 
-// MCPStatusLine asks which MCP servers are connected.
-func MCPStatusLine(id string) []byte { return requestLine(id, `"subtype":"mcp_status"`) }
-
 // SetModeLine changes the permission mode.
 func SetModeLine(id, mode string) []byte {
 	return requestLine(id, `"subtype":"set_permission_mode","mode":`+string(quote(mode)))
