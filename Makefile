@@ -111,16 +111,22 @@ deps: $(READY) ## the direction of imports; each module builds alone
 limits: $(READY) ## sizes of files and packages
 	@$(BIN)/limits
 
+# go.work.sum grows by whatever command looks further than the last one; loading
+# everything once makes it the same everywhere.
+LOAD_ALL := go list -m all >/dev/null && go list -deps -test work >/dev/null
+
 .PHONY: tidy-check
-tidy-check: ## go.mod and go.sum are what go mod tidy would write
+tidy-check: ## go.mod, go.sum and go.work.sum are what make tidy would write
 	@failed=; for m in $(MODULES) tools; do \
 		(cd $$m && GOWORK=off go mod tidy -diff | head -n 40) || failed="$$failed $$m"; \
 	done; \
+	tools/unchanged go.work.sum -- bash -c '$(LOAD_ALL)' || failed="$$failed go.work.sum"; \
 	if [ -n "$$failed" ]; then echo "not tidy, run make tidy:$$failed" >&2; exit 1; fi
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES) tools; do (cd $$m && GOWORK=off go mod tidy); done
+	@$(LOAD_ALL)
 
 .PHONY: generate
 generate: $(READY) ## write the generated files anew
