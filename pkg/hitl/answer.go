@@ -15,7 +15,9 @@ import (
 // than guessed at; text that is no option becomes free text and is never lost;
 // an empty answer is no answer. Problems name the question.
 func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
-	if err := CheckJSON(raw); err != nil {
+	// Keys may be question texts, and those may differ in case only. What is
+	// decoded into a struct is looked at more strictly below.
+	if err := checkExact(raw); err != nil {
 		return nil, []Field{{"answers", "is not valid JSON: " + err.Error()}}
 	}
 	var c checker
@@ -31,6 +33,9 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 	var byKey map[string]json.RawMessage
 	switch {
 	case json.Unmarshal(raw, &list) == nil && list != nil:
+		if err := CheckJSON(raw); err != nil {
+			return nil, []Field{{"answers", "is not valid JSON: " + err.Error()}}
+		}
 		for i := range list {
 			q := -1
 			for j := range r.Questions {
@@ -63,8 +68,11 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 	for i, a := range got {
 		id := r.QuestionID(i)
 		if a == nil || len(a.Values) == 0 && strings.TrimSpace(a.Other) == "" {
-			if r.Questions[i].MustAnswer() {
+			switch {
+			case r.Questions[i].MustAnswer():
 				c.add("answers."+id, "is missing")
+			case a != nil && strings.TrimSpace(a.Notes) != "":
+				c.add("answers."+id, "has notes but no answer")
 			}
 			continue
 		}
@@ -158,6 +166,19 @@ func findOption(q *Question, v string) *Option {
 	return nil
 }
 
+// sayOption finds the option that a text names, which may be its value or its
+// label. Where it is one option's value and another one's label, nobody can
+// tell which is meant.
+func sayOption(c *checker, at string, q *Question, v string) *Option {
+	o := findOption(q, v)
+	for i := range q.Options {
+		if p := &q.Options[i]; o != nil && p != o && p.Label == v {
+			c.add(at, fmt.Sprintf("%q fits two options; send question_id and values", v))
+		}
+	}
+	return o
+}
+
 func decodeValue(c *checker, q *Question, key string, raw json.RawMessage) *Answer {
 	at := "answers." + key
 	var s string
@@ -171,7 +192,7 @@ func decodeValue(c *checker, q *Question, key string, raw json.RawMessage) *Answ
 		return decodeText(c, at, q, s)
 	case json.Unmarshal(raw, &list) == nil && list != nil:
 		return decodeList(c, at, q, list)
-	case strings.HasPrefix(string(raw), "{") && json.Unmarshal(raw, &full) == nil:
+	case strings.HasPrefix(string(raw), "{") && CheckJSON(raw) == nil && json.Unmarshal(raw, &full) == nil:
 		full.QuestionID = key
 		return checkStructured(c, q, full)
 	}
@@ -183,7 +204,7 @@ func decodeList(c *checker, at string, q *Question, list []string) *Answer {
 	a := &Answer{}
 	var other []string
 	for _, v := range list {
-		if o := findOption(q, v); o != nil {
+		if o := sayOption(c, at, q, v); o != nil {
 			if !slices.Contains(a.Values, o.OptionValue()) {
 				a.Values = append(a.Values, o.OptionValue())
 			}
@@ -199,7 +220,7 @@ func decodeList(c *checker, at string, q *Question, list []string) *Answer {
 func decodeText(c *checker, at string, q *Question, s string) *Answer {
 	a := &Answer{}
 	if q.MultiSelect {
-		splits := splitLabels(q, s, nil, 2)
+		splits := (&splitter{q: q}).split(s, 0, 2)
 		if len(splits) > 1 {
 			c.add(at, "can be read in more than one way; send the labels as a list")
 			return a
@@ -208,7 +229,7 @@ func decodeText(c *checker, at string, q *Question, s string) *Answer {
 			return decodeList(c, at, q, splits[0])
 		}
 	}
-	if o := findOption(q, s); o != nil {
+	if o := sayOption(c, at, q, s); o != nil {
 		a.Values = []string{o.OptionValue()}
 		return a
 	}
@@ -217,13 +238,29 @@ func decodeText(c *checker, at string, q *Question, s string) *Answer {
 	return a
 }
 
-// splitLabels finds the ways (at most limit) to read s as labels joined by
-// ", ", each label used once; a label may be written as a JSON string.
-func splitLabels(q *Question, s string, used []string, limit int) [][]string {
+// splitter finds the ways to read a text as labels joined by ", ", each label
+// used once; a label may be written as a JSON string. It remembers what led
+// nowhere: labels that are parts of each other can be tried in very many orders.
+type splitter struct {
+	q    *Question
+	dead map[splitState]bool
+}
+
+type splitState struct {
+	left int    // bytes still to read
+	used uint64 // a bit per option
+}
+
+// split returns at most limit readings of s with the options not in used.
+func (p *splitter) split(s string, used uint64, limit int) [][]string {
+	at := splitState{len(s), used}
+	if p.dead[at] {
+		return nil
+	}
 	var out [][]string
-	for i := range q.Options {
-		label := q.Options[i].Label
-		if slices.Contains(used, label) {
+	for i := range min(len(p.q.Options), 64) {
+		label := p.q.Options[i].Label
+		if used&(1<<i) != 0 {
 			continue
 		}
 		forms := []string{label}
@@ -235,16 +272,23 @@ func splitLabels(q *Question, s string, used []string, limit int) [][]string {
 			if !ok {
 				continue
 			}
-			next := append(slices.Clone(used), label)
 			if rest == "" {
-				out = append(out, next)
+				out = append(out, []string{label})
 			} else if rest, ok := strings.CutPrefix(rest, ", "); ok {
-				out = append(out, splitLabels(q, rest, next, limit-len(out))...)
+				for _, tail := range p.split(rest, used|1<<i, limit-len(out)) {
+					out = append(out, append([]string{label}, tail...))
+				}
 			}
 			if len(out) >= limit {
 				return out
 			}
 		}
+	}
+	if len(out) == 0 {
+		if p.dead == nil {
+			p.dead = map[splitState]bool{}
+		}
+		p.dead[at] = true
 	}
 	return out
 }

@@ -15,33 +15,38 @@ import (
 // zero-width and padding characters, tags, and the token brackets themselves,
 // so that no text can pretend to be a token. hidden counts the tokens.
 func Visible(s string) (text string, hidden int) {
-	clean := true
-	for _, r := range s {
-		if invisible(r) {
-			clean = false
-			break
-		}
-	}
-	if clean && utf8.ValidString(s) {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, suspect) {
 		return s, 0
 	}
 	var b strings.Builder
+	var before rune
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "⟦0x%02X⟧", s[i])
 			hidden++
-		case invisible(r):
+		case invisible(r), r == emojiForm && !symbol(before):
 			fmt.Fprintf(&b, "⟦U+%04X⟧", r)
 			hidden++
 		default:
 			b.WriteString(s[i : i+n])
 		}
 		i += n
+		before = r
 	}
 	return b.String(), hidden
 }
+
+// emojiForm asks for the coloured form of the symbol before it: everyday text
+// there, and as invisible as the others anywhere else.
+const emojiForm = 0xFE0F
+
+func symbol(r rune) bool {
+	return r > 0x7F && unicode.In(r, unicode.So, unicode.Sm) || r == 0x203C || r == 0x2049 || r == 0x3030
+}
+
+func suspect(r rune) bool { return invisible(r) || r == emojiForm }
 
 func invisible(r rune) bool {
 	switch {
@@ -56,8 +61,8 @@ func invisible(r rune) bool {
 	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
 		return true
 	case unicode.Is(unicode.Variation_Selector, r):
-		return r != 0xFE0F // the emoji form is everyday text
-	case unicode.Is(unicode.Noncharacter_Code_Point, r), r == 0x2800:
+		return r != emojiForm
+	case unicode.Is(unicode.Noncharacter_Code_Point, r), r == 0x2800, r == 0x1D159: // blank symbols
 		return true
 	}
 	return false
@@ -67,7 +72,7 @@ func invisible(r rune) bool {
 // which decoding would silently replace, become tokens.
 func DisplayString(raw json.RawMessage) (text string, hidden int, ok bool) {
 	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := json.Unmarshal(raw, &s); err != nil || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'"'}) {
 		return "", 0, false
 	}
 	if !bytes.Contains(raw, []byte(`\u`)) {

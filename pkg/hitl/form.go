@@ -59,8 +59,19 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 			if f.Items == nil {
 				return nil, fmt.Errorf("property %q has no items", name)
 			}
+			switch f.Items.Type {
+			case "", "string", "number", "integer", "boolean":
+			default:
+				return nil, fmt.Errorf("property %q has items of the unsupported type %q", name, f.Items.Type)
+			}
+			if err := f.Items.checkLimits(); err != nil {
+				return nil, fmt.Errorf("property %q: %w", name, err)
+			}
 		default:
 			return nil, fmt.Errorf("property %q has the unsupported type %q", name, f.Type)
+		}
+		if err := f.checkLimits(); err != nil {
+			return nil, fmt.Errorf("property %q: %w", name, err)
 		}
 	}
 	for _, name := range s.Required {
@@ -209,22 +220,38 @@ func (f *formField) checkString(s string) string {
 }
 
 func (f *formField) checkNumber(n json.Number) string {
-	// The exponent is bounded first: 1e999999999 would take all memory.
-	if i := strings.IndexAny(n.String(), "eE"); i >= 0 && len(n.String())-i > 5 {
-		return "is out of range"
-	}
-	v, ok := new(big.Rat).SetString(n.String())
+	v, ok := rational(n)
 	if !ok {
-		return "must be a number"
+		return "is out of range"
 	}
 	if f.Type == "integer" && !v.IsInt() {
 		return "must be a whole number"
 	}
-	if limit, ok := new(big.Rat).SetString(f.Minimum.String()); ok && v.Cmp(limit) < 0 {
+	if limit, ok := rational(f.Minimum); ok && v.Cmp(limit) < 0 {
 		return "must be at least " + f.Minimum.String()
 	}
-	if limit, ok := new(big.Rat).SetString(f.Maximum.String()); ok && v.Cmp(limit) > 0 {
+	if limit, ok := rational(f.Maximum); ok && v.Cmp(limit) > 0 {
 		return "must be at most " + f.Maximum.String()
 	}
 	return ""
+}
+
+// rational is n exactly. Long numbers are refused before they are computed:
+// 1e999999999 would take all memory.
+func rational(n json.Number) (*big.Rat, bool) {
+	s := n.String()
+	if i := strings.IndexAny(s, "eE"); len(s) > 400 || i >= 0 && len(s)-i > 5 {
+		return nil, false
+	}
+	return new(big.Rat).SetString(s)
+}
+
+// checkLimits refuses limits that could not be applied.
+func (f *formField) checkLimits() error {
+	for _, n := range []json.Number{f.Minimum, f.Maximum} {
+		if _, ok := rational(n); n != "" && !ok {
+			return errors.New("has a limit that is out of range")
+		}
+	}
+	return nil
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -25,13 +26,19 @@ var opaque = map[string]bool{
 // CheckJSON reports why raw is not one well-formed JSON value in valid UTF-8
 // without duplicate keys. Outside opaque fields, keys that differ only in case
 // count as duplicates, because Go would decode both into one field.
-func CheckJSON(raw []byte) error {
+func CheckJSON(raw []byte) error { return checkJSON(raw, true) }
+
+// checkExact is CheckJSON for documents whose keys are somebody else's: those
+// that differ in case are different keys.
+func checkExact(raw []byte) error { return checkJSON(raw, false) }
+
+func checkJSON(raw []byte, fold bool) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if err := checkValue(dec, "", 0, true); err != nil {
+	if err := checkValue(dec, 0, fold); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -40,7 +47,23 @@ func CheckJSON(raw []byte) error {
 	return nil
 }
 
-func checkValue(dec *json.Decoder, path string, depth int, fold bool) error {
+// duplicate is a key that stands twice; at is where, put together on the way
+// up, because a path for every key would cost the square of the document.
+type duplicate struct{ at string }
+
+func (d *duplicate) Error() string { return fmt.Sprintf("duplicate key %q", d.at) }
+
+func (d *duplicate) below(parent string) {
+	switch {
+	case len(d.at) > maxProblem: // enough to find it
+	case strings.HasPrefix(d.at, "["):
+		d.at = parent + d.at
+	default:
+		d.at = parent + "." + d.at
+	}
+}
+
+func checkValue(dec *json.Decoder, depth int, fold bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested deeper than %d", maxDepth)
 	}
@@ -54,8 +77,8 @@ func checkValue(dec *json.Decoder, path string, depth int, fold bool) error {
 	}
 	if d == '[' {
 		for i := 0; dec.More(); i++ {
-			if err := checkValue(dec, path+"["+strconv.Itoa(i)+"]", depth+1, fold); err != nil {
-				return err
+			if err := checkValue(dec, depth+1, fold); err != nil {
+				return within(err, "["+strconv.Itoa(i)+"]")
 			}
 		}
 		_, err = dec.Token()
@@ -70,19 +93,37 @@ func checkValue(dec *json.Decoder, path string, depth int, fold bool) error {
 		key, _ := tok.(string)
 		id := key
 		if fold {
-			id = strings.ToLower(key)
+			id = foldKey(key)
 		}
-		at := strings.TrimPrefix(path+"."+key, ".")
 		if seen[id] {
-			return fmt.Errorf("duplicate key %q", at)
+			return &duplicate{key}
 		}
 		seen[id] = true
-		if err := checkValue(dec, at, depth+1, fold && !opaque[key]); err != nil {
-			return err
+		if err := checkValue(dec, depth+1, fold && !opaque[key]); err != nil {
+			return within(err, key)
 		}
 	}
 	_, err = dec.Token()
 	return jsonErr(err)
+}
+
+func within(err error, parent string) error {
+	if d, ok := err.(*duplicate); ok {
+		d.below(parent)
+	}
+	return err
+}
+
+// foldKey maps the keys that Go decodes into one field to one text: letters in
+// either case, and those that Unicode folds to them, such as the long s.
+func foldKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		lowest := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			lowest = min(lowest, f)
+		}
+		return lowest
+	}, key)
 }
 
 func jsonErr(err error) error {
@@ -92,69 +133,109 @@ func jsonErr(err error) error {
 	return err
 }
 
-// Canonical returns raw with sorted keys and without insignificant white
-// space; numbers stay as they were written, so 1 and 1.0 differ. Two documents
-// are the same content exactly when their canonical forms are equal.
+// Canonical returns raw with sorted keys, without insignificant white space
+// and with every string written in one way; numbers stay as they were written,
+// so 1 and 1.0 differ, and so do a lone surrogate and the character that stands
+// for it. Two documents are the same content exactly when their canonical forms
+// are equal.
 func Canonical(raw []byte) ([]byte, error) {
-	if err := CheckJSON(raw); err != nil {
+	if err := checkExact(raw); err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := writeCanonical(&b, v); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	c := canonicalizer{dec: json.NewDecoder(bytes.NewReader(raw)), raw: raw}
+	c.dec.UseNumber()
+	return c.value()
 }
 
-func writeCanonical(b *bytes.Buffer, v any) error {
-	switch v := v.(type) {
-	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		sort.Strings(keys)
-		b.WriteByte('{')
-		for i, k := range keys {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			s, err := Marshal(k)
-			if err != nil {
-				return err
-			}
-			b.Write(s)
-			b.WriteByte(':')
-			if err := writeCanonical(b, v[k]); err != nil {
-				return err
-			}
-		}
-		b.WriteByte('}')
-	case []any:
-		b.WriteByte('[')
-		for i, e := range v {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if err := writeCanonical(b, e); err != nil {
-				return err
-			}
-		}
-		b.WriteByte(']')
-	default:
-		s, err := Marshal(v)
-		if err != nil {
-			return err
-		}
-		b.Write(s)
+type canonicalizer struct {
+	dec *json.Decoder
+	raw []byte
+}
+
+// token returns the next token and how it is written.
+func (c *canonicalizer) token() (json.Token, []byte, error) {
+	from := c.dec.InputOffset()
+	tok, err := c.dec.Token()
+	if err != nil {
+		return nil, nil, jsonErr(err)
 	}
-	return nil
+	return tok, bytes.TrimLeft(c.raw[from:c.dec.InputOffset()], " \t\r\n,:"), nil
+}
+
+func (c *canonicalizer) value() ([]byte, error) {
+	tok, lit, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	switch tok {
+	case json.Delim('{'):
+		return c.members()
+	case json.Delim('['):
+		parts := [][]byte{}
+		for c.dec.More() {
+			v, err := c.value()
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, v)
+		}
+		_, _, err := c.token()
+		return enclose('[', parts, ']'), err
+	}
+	if s, ok := tok.(string); ok {
+		return canonicalString(s, lit)
+	}
+	return lit, nil
+}
+
+func (c *canonicalizer) members() ([]byte, error) {
+	var parts [][]byte
+	for c.dec.More() {
+		tok, lit, err := c.token()
+		if err != nil {
+			return nil, err
+		}
+		key, err := canonicalString(tok.(string), lit)
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.value()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, slices.Concat(key, []byte{':'}, v))
+	}
+	slices.SortFunc(parts, bytes.Compare)
+	_, _, err := c.token()
+	return enclose('{', parts, '}'), err
+}
+
+func enclose(open byte, parts [][]byte, end byte) []byte {
+	return slices.Concat([]byte{open}, bytes.Join(parts, []byte{','}), []byte{end})
+}
+
+// canonicalString writes s, whose literal is lit, the way Marshal does, with
+// lone surrogates as escapes.
+func canonicalString(s string, lit []byte) ([]byte, error) {
+	if !bytes.Contains(lit, []byte(`\u`)) {
+		return Marshal(s)
+	}
+	parts, lone := splitLone(lit)
+	out := []byte{'"'}
+	for i, part := range parts {
+		if err := json.Unmarshal(part, &s); err != nil {
+			return nil, err
+		}
+		enc, err := Marshal(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, enc[1:len(enc)-1]...)
+		if i < len(lone) {
+			out = fmt.Appendf(out, `\u%04x`, lone[i])
+		}
+	}
+	return append(out, '"'), nil
 }
 
 // Marshal encodes v without HTML escaping: a megabyte of "<" stays a megabyte.

@@ -197,7 +197,7 @@ func answerForm(r *Request, p *Response, c *Content) []Field {
 	if json.Unmarshal(content, &text) == nil {
 		content = json.RawMessage(text)
 	}
-	if err := CheckJSON(content); err != nil {
+	if err := checkExact(content); err != nil {
 		return []Field{{Field: "content", Problem: "is not valid JSON: " + err.Error()}}
 	}
 	s, err := parseSchema(r.Schema)

@@ -13,7 +13,8 @@ const (
 	MaxRequest    = 1 << 20 // the whole encoded request
 	MaxContent    = 1 << 20 // what a decision adds to the request it carries
 	MaxQuestions  = 4
-	MaxOptions    = 12
+	MaxOptions    = 12  // of one question
+	MaxChoices    = 64  // options of the agent's own
 	MaxTitle      = 500 // runes
 	MaxIdentifier = 256 // keys, session ids, tool call ids
 )
@@ -171,6 +172,37 @@ type Field struct {
 // InvalidError lists what is wrong with an input.
 type InvalidError struct{ Fields []Field }
 
+// Bounds of an InvalidError: it becomes part of a decision, and that has to fit
+// whatever the input was.
+const (
+	maxFields  = 32
+	maxProblem = 500 // bytes, of a field's name and of its problem
+)
+
+// invalid makes an InvalidError of what was found, within its bounds.
+func invalid(found []Field) *InvalidError {
+	e := &InvalidError{}
+	for i, f := range found {
+		if i == maxFields {
+			e.Fields = append(e.Fields, Field{Field: "...", Problem: fmt.Sprintf("and %d problems more", len(found)-i)})
+			break
+		}
+		e.Fields = append(e.Fields, Field{Field: clip(f.Field), Problem: clip(f.Problem)})
+	}
+	return e
+}
+
+func clip(s string) string {
+	if len(s) <= maxProblem {
+		return s
+	}
+	n := maxProblem
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
+}
+
 func (e *InvalidError) Error() string {
 	parts := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
@@ -181,7 +213,7 @@ func (e *InvalidError) Error() string {
 
 // Invalid makes an InvalidError with one field.
 func Invalid(field, format string, args ...any) *InvalidError {
-	return &InvalidError{Fields: []Field{{Field: field, Problem: fmt.Sprintf(format, args...)}}}
+	return invalid([]Field{{Field: field, Problem: fmt.Sprintf(format, args...)}})
 }
 
 // ParseRequest decodes and validates the exact bytes of a request. The error,
@@ -240,17 +272,20 @@ func (r *Request) Validate() error {
 	if r.Attention() < 0 {
 		c.add("attention_in", "must not be negative")
 	}
+	if len(r.Options) > MaxChoices {
+		c.add("options", fmt.Sprintf("must be at most %d, not %d", MaxChoices, len(r.Options)))
+	}
+	ids := map[string]bool{}
 	for i, o := range r.Options {
 		at := fmt.Sprintf("options[%d].", i)
 		c.need(at+"option_id", o.OptionID)
 		if o.Effect != "allow" && o.Effect != "deny" {
 			c.add(at+"effect", "must be allow or deny")
 		}
-		for _, p := range r.Options[:i] {
-			if p.OptionID == o.OptionID {
-				c.add(at+"option_id", "stands twice")
-			}
+		if ids[o.OptionID] {
+			c.add(at+"option_id", "stands twice")
 		}
+		ids[o.OptionID] = true
 	}
 	if k, ok := LookupKind(r.Kind); ok {
 		c.fields = append(c.fields, k.Check(r)...)
@@ -280,5 +315,5 @@ func (c *checker) err() error {
 	if len(c.fields) == 0 {
 		return nil
 	}
-	return &InvalidError{Fields: c.fields}
+	return invalid(c.fields)
 }

@@ -106,7 +106,7 @@ func Evaluate(r *Request, p *Response) (*Content, error) {
 	case VerbAnswer:
 		c.Outcome = Answered
 		if fields := kind.Answer(r, p, c); len(fields) > 0 {
-			return nil, &InvalidError{Fields: fields}
+			return nil, invalid(fields)
 		}
 	case VerbClarify:
 		c.Outcome = Clarify
@@ -172,7 +172,7 @@ func editedInput(raw json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if err := CheckJSON(raw); err != nil {
+	if err := checkExact(raw); err != nil {
 		return nil, Invalid("updated_input", "is not valid JSON: %v", err)
 	}
 	if t := strings.TrimSpace(string(raw)); !strings.HasPrefix(t, "{") {

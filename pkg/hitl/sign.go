@@ -48,7 +48,7 @@ func Sign(key ed25519.PrivateKey, subject string, body []byte) string {
 // names, by key id.
 func Verify(keys map[string]ed25519.PublicKey, signer, signature, subject string, body []byte) error {
 	pub, ok := keys[signer]
-	if !ok {
+	if !ok || len(pub) != ed25519.PublicKeySize {
 		return fmt.Errorf("%w: unknown signer %q", ErrBadSignature, signer)
 	}
 	sig, err := base64.StdEncoding.DecodeString(signature)

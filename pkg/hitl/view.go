@@ -127,7 +127,7 @@ func Headline(r *Request) string {
 	if who == "" {
 		who = r.Owner
 	}
-	who, _ = Visible(who)
+	who = oneLine(who)
 	switch {
 	case r.Kind == KindQuestion && len(r.Questions) == 1:
 		return who + " asks a question"
@@ -136,8 +136,7 @@ func Headline(r *Request) string {
 	case r.Kind == KindForm:
 		return who + " asks you to fill in a form"
 	case r.Tool == nil:
-		kind, _ := Visible(r.Kind)
-		return who + " asks for a decision of the kind " + kind
+		return who + " asks for a decision of the kind " + oneLine(r.Kind)
 	}
 	return who + " wants to " + toolAction(r.Tool)
 }
@@ -150,7 +149,7 @@ func toolAction(t *Tool) string {
 	_ = json.Unmarshal(t.Input, &in)
 	path, _, hasPath := DisplayString(in.FilePath)
 	url, _, hasURL := DisplayString(in.URL)
-	name, _ := Visible(t.Name)
+	path, url = breaks.Replace(path), breaks.Replace(url)
 	switch {
 	case t.Name == "Bash":
 		return "run a shell command"
@@ -165,11 +164,18 @@ func toolAction(t *Tool) string {
 	case t.Name == "ExitPlanMode":
 		return "leave plan mode and start on its plan"
 	case t.Server != "":
-		server, _ := Visible(t.Server)
-		return "use " + name + " of the MCP server " + server
+		return "use " + oneLine(t.Name) + " of the MCP server " + oneLine(t.Server)
 	case t.DisplayName != "":
-		display, _ := Visible(t.DisplayName)
-		return "use the tool " + display
+		return "use the tool " + oneLine(t.DisplayName)
 	}
-	return "use the tool " + name
+	return "use the tool " + oneLine(t.Name)
+}
+
+// breaks writes what would begin a new line as tokens.
+var breaks = strings.NewReplacer("\n", "⟦U+000A⟧", "\t", "⟦U+0009⟧")
+
+// oneLine is Visible for a text inside a sentence.
+func oneLine(s string) string {
+	s, _ = Visible(s)
+	return breaks.Replace(s)
 }
