@@ -152,7 +152,7 @@ func (r *run) wake() {
 
 // save needs r.mu.
 func (r *run) save() {
-	raw, err := json.Marshal(r.m)
+	raw, err := hitl.Marshal(r.m)
 	if err == nil {
 		err = r.host.Remember(raw)
 	}

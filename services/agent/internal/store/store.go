@@ -96,7 +96,7 @@ func (d *Dir) file(sessionID string) string {
 // Save replaces the session's file; it is on disk when Save returns.
 func (d *Dir) Save(s *Session) error {
 	s.V = 1
-	raw, err := json.Marshal(s)
+	raw, err := hitl.Marshal(s) // leaves the bytes of a tool's input alone
 	if err != nil {
 		return fmt.Errorf("session %s: %w", s.State.SessionID, err)
 	}

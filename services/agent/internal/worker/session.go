@@ -88,8 +88,9 @@ func (s *session) live(fresh bool) {
 	} else {
 		defer unsubscribe()
 	}
-	s.publishState()
-	if fresh {
+	if !fresh { // a claim has published the first state
+		s.publishState()
+	} else {
 		for _, p := range s.rec.Inbox { // nobody else touches it before the run is there
 			s.pub.push(item{event: promptEvent(p)})
 		}

@@ -1,0 +1,86 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+func kind(k string) func(*pending) bool { return func(p *pending) bool { return p.Kind == k } }
+
+// The demo walks through every kind of card, and survives a worker in between.
+func TestDemoSession_D0_05_EveryKindAndARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	k := w.worker(s)
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "show me"})
+	w.saw(id, hitl.EventText, `"show me"`)
+
+	p := w.request("status", tool("Bash", "git status"))
+	require.Equal(t, id, p.SessionID)
+	require.Equal(t, hitl.StateAssistantTurn, w.reached(id, hitl.StateAssistantTurn).State)
+	w.decide(p, hitl.Response{Decision: "allow"})
+	w.acked(p, hitl.Delivered)
+	w.acked(p, hitl.Applied)
+
+	p = w.request("edit", tool("Edit", "config.yaml"))
+	k.end() // as by SIGTERM: the card stays
+	k = w.worker(s)
+	require.Equal(t, hitl.StateAssistantTurn, w.generation(id, 2).State)
+	w.decide(p, hitl.Response{Decision: "deny", Message: "not on a Friday"})
+	w.saw(id, hitl.EventText, "not on a Friday")
+	w.acked(p, hitl.Applied)
+
+	p = w.request("write", tool("Write", "RELEASE.md"))
+	w.decide(p, hitl.Response{Decision: "allow", UpdatedInput: json.RawMessage(`{"file_path":"/demo/shop/NOTES.md","content":"short"}`)})
+	w.saw(id, hitl.EventToolResult, "NOTES.md")
+
+	w.decide(w.request("push", tool("Bash", "git push --force")), hitl.Response{Decision: "deny"})
+
+	p = w.request("questions", kind(hitl.KindQuestion))
+	require.Len(t, p.Questions, 2)
+	w.decide(p, hitl.Response{Answers: json.RawMessage(`[{"question_id":"0","values":["Canary"]},{"question_id":"1","values":["Payments","Audit, logs"],"other":"the printer, too"}]`)})
+	w.saw(id, hitl.EventText, "Audit, logs; the printer, too")
+
+	w.decide(w.request("form", kind(hitl.KindForm)), hitl.Response{Content: json.RawMessage(`{"env":"staging","replicas":3}`)})
+
+	p = w.request("refund", tool("mcp__billing__refund", "9007199254740993"))
+	require.Contains(t, string(p.raw), `"amount":19.90`)
+	w.decide(p, hitl.Response{Action: "dismiss"})
+
+	b := w.request("second log", tool("Bash", "mail.log"))
+	a := w.request("first log", tool("Bash", "checkout.log"))
+	w.decide(b, hitl.Response{Decision: "allow"})
+	w.saw(id, hitl.EventText, "The second log looks fine")
+	w.decide(a, hitl.Response{Decision: "allow"})
+	w.saw(id, hitl.EventText, "this was a demo")
+	w.reached(id, hitl.StateUserTurn)
+	w.saw(id, hitl.EventDone, "completed")
+
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "what else?", CommandID: "m1"}).Status)
+	require.Equal(t, "duplicate", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "what else?", CommandID: "m1"}).Status)
+	w.saw(id, hitl.EventText, "I am only a demo")
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandStop}).Status)
+	require.Equal(t, "stopped by a person", w.reached(id, hitl.StateDead).KillReason)
+	k.end()
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var users, asked int
+	for _, e := range w.events[id] {
+		if e.Type == hitl.EventText && strings.Contains(string(e.Data), `"role":"user"`) {
+			users++
+		}
+		if e.Type == hitl.EventToolCallEnd {
+			asked++
+		}
+	}
+	require.Equal(t, 2, users, "a repeated command is done once")
+	require.Equal(t, 9, asked, "a restart repeats no step")
+	require.Len(t, w.requests, 9, "asking again is the same interaction")
+}

@@ -1,0 +1,216 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/agent/internal/runtime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder is a sink that notes what it gets, and when.
+type recorder struct {
+	mu    sync.Mutex
+	start time.Time
+	got   []string
+	hold  chan struct{} // if set, events wait until it is closed
+	fail  error
+}
+
+func (r *recorder) note(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, fmt.Sprintf("%s %s", time.Since(r.start).Round(time.Millisecond), s))
+}
+
+func (r *recorder) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.got...)
+}
+
+func (r *recorder) Event(ctx context.Context, _ subject.Session, ev hitl.Event) error {
+	if r.hold != nil {
+		select {
+		case <-r.hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.note(ev.Type + " " + string(ev.Data))
+	return r.fail
+}
+
+func (r *recorder) Live(_ subject.Session, ev hitl.Event) error {
+	r.note("live " + ev.Type + " " + string(ev.Data))
+	return nil
+}
+
+func (r *recorder) State(_ context.Context, st *hitl.SessionState) (uint64, error) {
+	r.note("state " + st.State)
+	return 1, nil
+}
+
+func text(id, s string) item {
+	return item{delta: &delta{kind: hitl.EventTextDelta, id: id, text: s}}
+}
+
+func newTestPublisher(t *testing.T, r *recorder) *publisher {
+	r.start = time.Now()
+	return newPublisher(r, subject.NewSession("t", "o", "s"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+// Deltas are gathered for 50 ms; what is stored keeps its order and pushes them
+// out first.
+func TestPublisher_D0_14_OrderAndCoalescing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		p := newTestPublisher(t, r)
+		var wg sync.WaitGroup
+		wg.Go(func() { p.run(t.Context()) })
+		p.push(text("b0", "Hel"))
+		time.Sleep(20 * time.Millisecond)
+		p.push(text("b0", "lo"))
+		time.Sleep(100 * time.Millisecond)
+		p.push(text("b0", " world"))
+		p.push(item{event: encodeEvent(runtime.Text{Role: "assistant", BlockID: "b0", Text: "Hello world"})})
+		p.push(item{state: &hitl.SessionState{State: hitl.StateUserTurn}})
+		p.push(text("b1", "x"))
+		p.push(item{delta: &delta{kind: hitl.EventToolCallDelta, id: "t1", parent: "p", text: "{"}})
+		p.close()
+		wg.Wait()
+		require.Equal(t, []string{
+			`50ms live text_delta {"block_id":"b0","text":"Hello"}`,
+			`120ms live text_delta {"block_id":"b0","text":" world"}`,
+			`120ms text {"block_id":"b0","role":"assistant","text":"Hello world"}`,
+			`120ms state user_turn`,
+			`120ms live text_delta {"block_id":"b1","text":"x"}`,
+			`120ms live tool_call_delta {"parent_tool_call_id":"p","text":"{","tool_call_id":"t1"}`,
+		}, r.list())
+	})
+}
+
+func TestPublisher_ASteadyStreamIsSentOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		p := newTestPublisher(t, r)
+		var wg sync.WaitGroup
+		wg.Go(func() { p.run(t.Context()) })
+		for range 20 {
+			p.push(text("b0", "x"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		p.close()
+		wg.Wait()
+		list := r.list()
+		require.GreaterOrEqual(t, len(list), 3)
+		require.Contains(t, list[0], "50ms live", "the first is not kept back by those that follow")
+		sum := 0
+		for _, l := range list {
+			_, x, _ := strings.Cut(l, `"text":`)
+			sum += strings.Count(x, "x")
+		}
+		require.Equal(t, 20, sum, "nothing is lost")
+	})
+}
+
+func TestPublisher_FlushWaitsAndRoomIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{hold: make(chan struct{})}
+		p := newTestPublisher(t, r)
+		var wg sync.WaitGroup
+		wg.Go(func() { p.run(t.Context()) })
+		big := event(hitl.EventText, map[string]any{"text": strings.Repeat("x", queueLimit/2)})
+		for range 4 {
+			p.push(item{event: big})
+		}
+		full, cancel := context.WithTimeout(t.Context(), time.Second)
+		p.waitRoom(full)
+		require.Error(t, full.Err(), "there was room")
+		cancel()
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		p.flush(late)
+		require.Error(t, late.Err(), "flushed what was not stored")
+		cancel()
+
+		close(r.hold)
+		p.waitRoom(t.Context())
+		p.flush(t.Context())
+		require.Len(t, r.list(), 4)
+		p.close()
+		wg.Wait()
+		p.flush(t.Context()) // nobody is left to wait for
+	})
+}
+
+func TestPublisher_GoesOnAfterAnEventThatIsRefused(t *testing.T) {
+	t.Parallel()
+	r := &recorder{fail: errors.New("too large")}
+	p := newTestPublisher(t, r)
+	p.push(item{event: encodeEvent(runtime.Problem{Message: "one"})})
+	p.push(item{state: &hitl.SessionState{State: hitl.StateDead}})
+	p.close()
+	p.run(t.Context())
+	require.Len(t, r.list(), 2)
+}
+
+func TestPublisher_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	r := &recorder{hold: make(chan struct{})}
+	p := newTestPublisher(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		p.run(ctx)
+		close(done)
+	}()
+	p.push(item{event: encodeEvent(runtime.Problem{Message: "one"})})
+	cancel()
+	<-done
+	require.Empty(t, r.list())
+}
+
+// Numbers in a tool's input travel as text: no reader on the way rounds them.
+func TestEvent_ToolInputTravelsAsText(t *testing.T) {
+	t.Parallel()
+	ev := encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Bash", Input: []byte(`{"n":9007199254740993}`), Parent: "p1"})
+	require.Equal(t, hitl.EventToolCallEnd, ev.Type)
+	require.JSONEq(t, `{"tool_call_id":"t1","tool_name":"Bash","input":"{\"n\":9007199254740993}","parent_tool_call_id":"p1"}`, string(ev.Data))
+}
+
+func TestEvent_LongTextsSayThatTheyAreCut(t *testing.T) {
+	t.Parallel()
+	got := bounded(strings.Repeat("ü", maxText))
+	require.Contains(t, got, fmt.Sprintf("[cut: %d of %d bytes are shown]", maxText, 2*maxText))
+	require.Less(t, len(got), maxText+100)
+	require.Equal(t, "short", bounded("short"))
+}
+
+// D0-15: every event of a run has a type that a worker may send.
+func TestEvent_D0_15_OnlyAllowedTypes(t *testing.T) {
+	t.Parallel()
+	for _, e := range []runtime.Event{
+		runtime.Text{}, runtime.ToolStart{}, runtime.ToolEnd{}, runtime.ToolResult{}, runtime.Problem{}, runtime.Note{}, runtime.TurnDone{},
+	} {
+		ev := encodeEvent(e)
+		require.NotNil(t, ev, "%T", e)
+		require.True(t, hitl.AgentMaySend(ev.Type), "%T", e)
+	}
+	require.Nil(t, encodeEvent(runtime.Turn{}))
+}

@@ -1,0 +1,102 @@
+package agent_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent"
+)
+
+// A session that cannot start is dead, with words that help.
+func TestStart_ProblemsAreShownToThePerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	w.worker(s)
+	for _, c := range []struct {
+		name  string
+		start hitl.Start
+		want  string
+	}{
+		{"the CLI is missing", hitl.Start{Runtime: "claude", Prompt: "hello", Cwd: s.Cwd}, "npm install -g @anthropic-ai/claude-code"},
+		{"the directory is missing", hitl.Start{Runtime: "claude", Prompt: "hello", Cwd: "/no/such/dir"}, "cwd: the directory /no/such/dir does not exist"},
+		{"the directory is a file", hitl.Start{Runtime: "claude", Prompt: "hello", Cwd: filepath.Join(s.Data, "worker")}, "is not a directory"},
+		{"unknown mode", hitl.Start{Runtime: "claude", Prompt: "hello", Mode: "yolo"}, `mode: "yolo" is none of default`},
+		{"unknown runtime", hitl.Start{Runtime: "parrot", Prompt: "hello"}, `runtime: "parrot" is none of claude, demo`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := w.begin(c.start)
+			require.Contains(t, w.reached(id, hitl.StateDead).Error, c.want)
+			w.saw(id, hitl.EventError, "")
+			w.saw(id, hitl.EventText, "hello")
+			w.saw(id, hitl.EventDone, "error")
+		})
+	}
+}
+
+// Of two workers of a pool exactly one has a session, and they never touch each
+// other's.
+func TestPool_EverySessionHasOneWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.demoSetup(), w.demoSetup()
+	w.worker(a)
+	kb := w.worker(b)
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, w.begin(hitl.Start{Runtime: "demo", Prompt: fmt.Sprintf("session %d", i)}))
+	}
+	for _, id := range ids {
+		w.request("status in "+id, func(p *pending) bool { return p.SessionID == id })
+	}
+	kb.end()
+	w.worker(b)
+	w.mu.Lock()
+	owners := map[string]string{}
+	for _, id := range ids {
+		owners[id] = w.states[id][0].Worker
+		for _, st := range w.states[id] {
+			require.Equal(t, owners[id], st.Worker)
+		}
+	}
+	requests := len(w.requests)
+	w.mu.Unlock()
+	require.Equal(t, 8, requests)
+	for _, id := range ids {
+		w.decide(w.request("status in "+id, func(p *pending) bool { return p.SessionID == id }), hitl.Response{Decision: "deny"})
+		w.saw(id, hitl.EventText, "You said no.")
+	}
+}
+
+func TestNew_RefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	w.worker(s)
+	cred, err := bus.LoadCredentials(w.creds())
+	require.NoError(t, err)
+	client, err := bus.Connect(t.Context(), cred, bus.Options{})
+	require.NoError(t, err)
+	defer client.Close()
+	for _, c := range []struct {
+		name, want string
+		o          agent.Options
+	}{
+		{"no client", "Client: missing", agent.Options{DataDir: t.TempDir()}},
+		{"no data directory", "DataDir: missing", agent.Options{Client: client}},
+		{"another pool", "Pool: ", agent.Options{Client: client, DataDir: t.TempDir(), Pool: "other"}},
+		{"another tenant", "Tenant: ", agent.Options{Client: client, DataDir: t.TempDir(), Tenant: "other"}},
+		{"a relative directory", "DefaultCwd: ", agent.Options{Client: client, DataDir: t.TempDir(), DefaultCwd: "here"}},
+		{"a data directory in use", "another worker uses this data directory", agent.Options{Client: client, DataDir: s.Data}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := agent.New(c.o)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
