@@ -16,12 +16,13 @@ const (
 	streamWork        = "HITL_WORK"
 )
 
-// CORE holds the streams; its only user is the provisioner. Gateways share an
-// account of their own: a user inside CORE could name a stream management call
-// as the reply subject of a read, and the server would execute it.
 const (
-	coreAccount    = "CORE"
-	gatewayAccount = "GATEWAY"
+	// coreAccount holds the streams; only gateways live there.
+	coreAccount = "CORE"
+	// provisionerAccount reaches the sealed API of CORE.
+	provisionerAccount = "PROVISION"
+	// systemAccount is the server's own; it has no users.
+	systemAccount = "SYS"
 )
 
 const (
@@ -37,6 +38,8 @@ type call struct {
 	subject string
 	// options of the export, in configuration syntax.
 	options string
+	// as is the subject in the calling account, if it is another one there.
+	as string
 }
 
 const (
@@ -46,25 +49,19 @@ const (
 	slowReply = `response_threshold: "40s"`
 )
 
-// peer is the account at the other end of an export.
-type peer struct {
-	calls []call   // services of the peer that may be called
-	hears []string // streams of the peer that are received
-}
-
 // access is everything an identity outside CORE can do. Exports, imports and
 // the user's permissions all follow from it, so they cannot drift apart.
 type access struct {
 	account string
 	key     string   // public NKey
-	core    peer     // what it may use of CORE
-	gateway peer     // what it may use of the gateways
-	serves  []string // services it offers to the gateways
-	sends   []string // streams it sends to the gateways
+	calls   []call   // services of CORE it may call
+	hears   []string // streams of CORE it receives
+	serves  []string // services it offers to CORE
+	sends   []string // streams it sends to CORE
 	// ownJetStream: it has a JetStream of its own.
 	ownJetStream bool
-	// publish and subscribe are what it may also do inside its own account.
-	publish, subscribe []string
+	// publish is what it may also publish inside its own account.
+	publish []string
 }
 
 // The separator in account names is no token character: two identities never
@@ -81,110 +78,55 @@ func ownerAccess(o Owner, key string) access {
 	a := access{
 		account: accountName(bus.RoleOwner, o.Tenant, o.Name),
 		key:     key,
-		core: peer{
-			calls: []call{
-				{subject: "hitl.req." + to + ".*"},
-				{subject: "hitl.cxl." + to + ".*"},
-				{subject: "hitl.ack." + to + ".*.*"},
-				{subject: "hitl.evt." + to + ".*"},
-				{subject: "hitl.ses." + to + ".*"},
-				{subject: directGet(streamDecisions, "hitl.dec."+to+".*")},
-				{subject: directGet(streamRequests, "hitl.req."+to+".*")},
-				// A session claim that timed out may have landed. Only the
-				// stored state tells whose claim it is.
-				{subject: directGet(streamTranscripts, "hitl.ses."+to+".*")},
-			},
-			hears: []string{"hitl.inbox." + to + ".*"},
+		calls: []call{
+			{subject: "hitl.req." + to + ".*"},
+			{subject: "hitl.cxl." + to + ".*"},
+			{subject: "hitl.ack." + to + ".*.*"},
+			{subject: "hitl.evt." + to + ".*"},
+			{subject: "hitl.ses." + to + ".*"},
+			{subject: directGet(streamDecisions, "hitl.dec."+to+".*")},
+			{subject: directGet(streamRequests, "hitl.req."+to+".*")},
+			// A session claim that timed out may have landed. Only the stored
+			// state tells whose claim it is.
+			{subject: directGet(streamTranscripts, "hitl.ses."+to+".*")},
 		},
+		hears:   []string{"hitl.inbox." + to + ".*"},
 		serves:  []string{"hitl.cmd." + to + ".*"},
 		sends:   []string{"hitl.live." + to + ".*", "hitl.beat." + to + ".*"},
 		publish: []string{replySubjects},
 	}
 	if o.Pool {
-		a.core.calls = append(a.core.calls, pullAndAck(streamWork, subject.WorkConsumer(o.Tenant, o.Name))...)
+		a.calls = append(a.calls, pullAndAck(streamWork, subject.WorkConsumer(o.Tenant, o.Name))...)
 	}
 	if o.Caller {
-		a.gateway = callerPeer(o.Tenant, o.Name)
+		a.addCaller(o.Tenant, o.Name)
 	}
 	return a
 }
 
 func callerAccess(c Caller, key string) access {
-	return access{
-		account: accountName(bus.RoleCaller, c.Tenant, c.Name),
-		key:     key,
-		gateway: callerPeer(c.Tenant, c.Name),
-	}
+	a := access{account: accountName(bus.RoleCaller, c.Tenant, c.Name), key: key}
+	a.addCaller(c.Tenant, c.Name)
+	return a
 }
 
-func callerPeer(tenant, name string) peer {
-	return peer{
-		calls: []call{serviceCall(tenant, name)},
-		hears: []string{"hitl.feed." + name + "." + tenant},
-	}
+func (a *access) addCaller(tenant, name string) {
+	a.calls = append(a.calls, serviceCall(tenant, name))
+	a.hears = append(a.hears, "hitl.feed."+name+"."+tenant)
 }
 
 // notifierAccess: one durable of the event stream, the service API under a
 // name of its own, and a ledger in a JetStream of its own.
 func notifierAccess(tenant, key string) access {
 	return access{
-		account:      accountName(bus.RoleNotifier, tenant, ""),
-		key:          key,
-		core:         peer{calls: pullAndAck(streamEvents, notifierDurable(tenant))},
-		gateway:      peer{calls: []call{serviceCall(tenant, reservedName)}},
+		account: accountName(bus.RoleNotifier, tenant, ""),
+		key:     key,
+		calls: append(
+			pullAndAck(streamEvents, notifierDurable(tenant)),
+			serviceCall(tenant, reservedName),
+		),
 		ownJetStream: true,
 		publish:      []string{"$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>"},
-	}
-}
-
-// gatewayAccess: the records of gateways, what they store on behalf of callers
-// of the service API, and the parts of the JetStream API that read and consume.
-// Nothing here creates, changes, purges or deletes a stream, and single messages
-// are deleted in the request stream only. Every bucket in CORE is a gateway's.
-//
-// Across accounts the server ends the replies to a pull at the first message
-// that has neither headers nor body. Askers may store such a message, so a
-// gateway pulls from the streams they write with a batch of one, as many pulls
-// at a time as it likes.
-func gatewayAccess(key string) access {
-	return access{
-		account: gatewayAccount,
-		key:     key,
-		core: peer{
-			calls: []call{
-				{subject: "hitl.dec.*.*.*"},
-				{subject: "hitl.ixe.*.*.*.*.*"},
-				{subject: "hitl.sgw.*.*.*"},
-				{subject: "hitl.work.*.*"},
-				{subject: "hitl.req.*.*.*"},
-				{subject: "hitl.cxl.*.*.*"},
-				{subject: "hitl.ack.*.*.*.*"},
-				{subject: "$KV.*.>"},
-				{subject: "$JS.ACK.>"},
-				{subject: "$JS.FC.>"},
-				{subject: "$JS.API.INFO"},
-				{subject: "$JS.API.STREAM.INFO.*"},
-				{subject: "$JS.API.STREAM.NAMES"},
-				{subject: "$JS.API.STREAM.LIST"},
-				{subject: "$JS.API.STREAM.MSG.GET.*"},
-				{subject: "$JS.API.STREAM.MSG.DELETE." + streamRequests},
-				{subject: "$JS.API.DIRECT.GET.*", options: manyReplies},
-				{subject: "$JS.API.DIRECT.GET.*.>"},
-				{subject: "$JS.API.CONSUMER.CREATE.*"},
-				{subject: "$JS.API.CONSUMER.CREATE.*.>"},
-				{subject: "$JS.API.CONSUMER.DURABLE.CREATE.*.*"},
-				{subject: "$JS.API.CONSUMER.INFO.*.*"},
-				{subject: "$JS.API.CONSUMER.NAMES.*"},
-				{subject: "$JS.API.CONSUMER.LIST.*"},
-				{subject: "$JS.API.CONSUMER.MSG.NEXT.*.*", options: manyReplies},
-				{subject: "$JS.API.CONSUMER.DELETE.*.*"},
-			},
-			// Watching a bucket makes a consumer that delivers to an inbox in
-			// the account of the stream.
-			hears: []string{"hitl.inbox.*.*.*", inboxes},
-		},
-		publish:   []string{"hitl.feed.*.*", "hitl.cmd.*.*.*", replySubjects},
-		subscribe: []string{"hitl.svc.*.*.*", "hitl.live.*.*.*", "hitl.beat.*.*.*", "$SRV.>"},
 	}
 }
 
@@ -215,14 +157,90 @@ func pullAndAck(stream, durable string) []call {
 // canPublish and canSubscribe are the user's permissions.
 func (a *access) canPublish() []string {
 	var s []string
-	for _, c := range slices.Concat(a.core.calls, a.gateway.calls) {
+	for _, c := range a.calls {
 		s = append(s, c.subject)
 	}
 	return slices.Concat(s, a.sends, a.publish)
 }
 
 func (a *access) canSubscribe() []string {
-	s := slices.Concat([]string{inboxes}, a.core.hears, a.gateway.hears, a.serves, a.subscribe)
-	slices.Sort(s)
-	return slices.Compact(s)
+	return slices.Concat([]string{inboxes}, a.hears, a.serves)
+}
+
+// openAPI is the part of the JetStream API that CORE offers under its usual
+// subjects. The server checks the subject of a publish and not its reply
+// subject, and it executes an API call that arrives as its own reply to
+// another one. So whatever CORE offers, a gateway can reach.
+var openAPI = []string{
+	"$JS.API.INFO",
+	"$JS.API.STREAM.INFO.*",
+	"$JS.API.STREAM.NAMES",
+	"$JS.API.STREAM.LIST",
+	"$JS.API.STREAM.MSG.GET.*",
+	"$JS.API.STREAM.MSG.DELETE." + streamRequests,
+	"$JS.API.CONSUMER.CREATE.*",
+	"$JS.API.CONSUMER.CREATE.*.>",
+	"$JS.API.CONSUMER.DURABLE.CREATE.*.*",
+	"$JS.API.CONSUMER.INFO.*.*",
+	"$JS.API.CONSUMER.NAMES.*",
+	"$JS.API.CONSUMER.LIST.*",
+	"$JS.API.CONSUMER.DELETE.*.*",
+}
+
+// provisionerAccess: the whole JetStream API of CORE, and everything that can
+// be written or seen there. CORE offers the management of streams below seal, a
+// subject that is a secret of the configuration: no client knows it, so none
+// can name it as a reply subject.
+func provisionerAccess(key, seal string) access {
+	return access{
+		account: provisionerAccount,
+		key:     key,
+		calls: []call{
+			{subject: seal + ".STREAM.>", as: "$JS.API.STREAM.>"},
+			{subject: seal + ".CONSUMER.>", as: "$JS.API.CONSUMER.>"},
+			{subject: "$JS.API.INFO"},
+			{subject: "$JS.API.DIRECT.GET.*", options: manyReplies},
+			{subject: "$JS.API.DIRECT.GET.*.>"},
+			{subject: "$JS.API.CONSUMER.MSG.NEXT.*.*", options: manyReplies},
+			{subject: "$JS.ACK.>"},
+			{subject: "$KV.>"},
+			{subject: "hitl.>"},
+		},
+		hears: []string{"hitl.>", "$JS.API.>"},
+	}
+}
+
+// gatewayPublish is what a gateway may publish in CORE: its own records, what
+// it stores on behalf of callers of the service API, commands, answers, and
+// the calls that read and consume. Every bucket in CORE is a gateway's.
+func gatewayPublish() []string {
+	return append([]string{
+		"hitl.dec.*.*.*",
+		"hitl.ixe.*.*.*.*.*",
+		"hitl.sgw.*.*.*",
+		"hitl.feed.*.*",
+		"hitl.cmd.*.*.*",
+		"hitl.work.*.*",
+		"hitl.req.*.*.*",
+		"hitl.cxl.*.*.*",
+		"hitl.ack.*.*.*.*",
+		replySubjects,
+		"$KV.*.>",
+		"$JS.ACK.>",
+		"$JS.FC.>",
+		"$JS.API.DIRECT.GET.*",
+		"$JS.API.DIRECT.GET.*.>",
+		"$JS.API.CONSUMER.MSG.NEXT.*.*",
+	}, openAPI...)
+}
+
+func gatewaySubscribe() []string {
+	return []string{
+		inboxes,
+		"hitl.svc.*.*.*",
+		"hitl.inbox.*.*.*",
+		"hitl.live.*.*.*",
+		"hitl.beat.*.*.*",
+		"$SRV.>",
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,9 +239,58 @@ accounts { CORE { jetstream: enabled, users: [
 func TestB56GatewayCannotManageStreamsByReply(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	provConn := n.connect(t, bus.RoleProvisioner, "", "")
-	prov := provConn.js(t)
+	prov := n.connect(t, bus.RoleProvisioner, "", "").js(t)
 	gw := n.connect(t, bus.RoleGateway, "", "")
+	before := streamNames(t, prov)
+	n.connect(t, bus.RoleOwner, "t", "pool").store(t, "hitl.evt.t.pool.s1", "kept")
+	forgeManagement(t, gw)
+	gw.mustBeContent(t)
+	require.Equal(t, before, streamNames(t, prov))
+	require.EqualValues(t, 1, streamState(t, n, "HITL_EVENTS").Msgs)
+	require.EqualValues(t, 1, streamState(t, n, "HITL_TRANSCRIPTS").Msgs)
+}
+
+// The control of the test above: where the streams' account has the whole API,
+// the same steps do damage.
+func TestB56ManagementByReplyWorksWhereItIsNotSealed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	port, err := natsdFreePort()
+	require.NoError(t, err)
+	conf := filepath.Join(dir, "one-account.conf")
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, `
+host: "127.0.0.1"
+port: %d
+jetstream { store_dir: %q }
+accounts { CORE { jetstream: enabled, users: [ { user: any, password: p } ] } }`, port, filepath.Join(dir, "store")), 0o600))
+	startConfig(t, conf)
+	c := dial(t, fmt.Sprintf("nats://127.0.0.1:%d", port), nats.UserInfo("any", "p"))
+	provision(t, c.js(t), 1)
+	before := streamNames(t, c.js(t))
+	forgeManagement(t, c)
+	after := streamNames(t, c.js(t))
+	require.Contains(t, after, "EVIL")
+	require.Contains(t, before, "HITL_TRANSCRIPTS")
+	require.NotContains(t, after, "HITL_TRANSCRIPTS")
+	require.NotContains(t, after, "HITL_WORK")
+}
+
+func streamNames(t *testing.T, js jetstream.JetStream) []string {
+	t.Helper()
+	var all []string
+	lister := js.StreamNames(t.Context())
+	for name := range lister.Name() {
+		all = append(all, name)
+	}
+	require.NoError(t, lister.Err())
+	slices.Sort(all)
+	return all
+}
+
+// forgeManagement takes steps a gateway may take, with reply subjects that aim
+// at the management of streams.
+func forgeManagement(t *testing.T, gw *client) {
+	t.Helper()
 	gw.store(t, "$KV.hitl_people.empty", "")
 	gw.store(t, "$KV.hitl_people.evil", `{"name":"EVIL","subjects":["evil"],"storage":"file"}`)
 	for _, durable := range []string{"empty", "none"} {
@@ -251,50 +301,30 @@ func TestB56GatewayCannotManageStreamsByReply(t *testing.T) {
 	}
 	get := "$JS.API.DIRECT.GET.KV_hitl_people.$KV.hitl_people."
 	pull := "$JS.API.CONSUMER.MSG.NEXT.KV_hitl_people."
-	forge := func(c *client) {
-		for _, m := range []*nats.Msg{
-			{Subject: get + "empty", Reply: "$JS.API.STREAM.PURGE.HITL_TRANSCRIPTS"},
-			{Subject: get + "empty", Reply: "$JS.API.STREAM.DELETE.HITL_TRANSCRIPTS"},
-			{Subject: get + "evil", Reply: "$JS.API.STREAM.CREATE.EVIL"},
-			{Subject: pull + "empty", Reply: "$JS.API.STREAM.DELETE.HITL_WORK", Data: []byte(`{"batch":1}`)},
-			{Subject: pull + "none", Reply: "$JS.API.STREAM.DELETE.HITL_WORK", Data: []byte(`{"batch":1,"no_wait":true}`)},
-			{Subject: "hitl.ixe.t.pool.s1.id1.open", Reply: "$JS.API.STREAM.PURGE.HITL_EVENTS", Data: []byte("event")},
-		} {
-			require.NoError(t, c.PublishMsg(m))
-			barrier(
-				func() { c.ask(t, get+"empty", "") },
-				func() { c.ask(t, pull+"none", `{"batch":1,"no_wait":true}`) },
-				func() { c.store(t, "$KV.hitl_people.other", "x") },
-				func() { c.ask(t, "$JS.API.STREAM.INFO.KV_hitl_people", "") })
-		}
-		// A consumer that delivers into the management of streams.
-		for _, config := range []string{
-			`{"deliver_subject":"$JS.API.STREAM.CREATE.EVIL","filter_subject":"$KV.hitl_people.evil","ack_policy":"none"}`,
-			`{"deliver_subject":"$JS.API.STREAM.DELETE.HITL_DECISIONS","filter_subject":"$KV.hitl_people.empty","ack_policy":"none"}`,
-		} {
-			c.ask(t, "$JS.API.CONSUMER.CREATE.KV_hitl_people", `{"stream_name":"KV_hitl_people","config":`+config+`}`)
-			barrier(func() { c.store(t, "$KV.hitl_people.other", "x") },
-				func() { c.ask(t, "$JS.API.STREAM.INFO.KV_hitl_people", "") })
-		}
+	for _, m := range []*nats.Msg{
+		{Subject: get + "empty", Reply: "$JS.API.STREAM.PURGE.HITL_TRANSCRIPTS"},
+		{Subject: get + "empty", Reply: "$JS.API.STREAM.DELETE.HITL_TRANSCRIPTS"},
+		{Subject: get + "evil", Reply: "$JS.API.STREAM.CREATE.EVIL"},
+		{Subject: pull + "empty", Reply: "$JS.API.STREAM.DELETE.HITL_WORK", Data: []byte(`{"batch":1}`)},
+		{Subject: pull + "none", Reply: "$JS.API.STREAM.DELETE.HITL_WORK", Data: []byte(`{"batch":1,"no_wait":true}`)},
+		{Subject: "hitl.ixe.t.pool.s1.id1.open", Reply: "$JS.API.STREAM.PURGE.HITL_EVENTS", Data: []byte("event")},
+	} {
+		require.NoError(t, gw.PublishMsg(m))
+		barrier(
+			func() { gw.ask(t, get+"empty", "") },
+			func() { gw.ask(t, pull+"none", `{"batch":1,"no_wait":true}`) },
+			func() { gw.store(t, "$KV.hitl_people.other", "x") },
+			func() { gw.ask(t, "$JS.API.STREAM.INFO.KV_hitl_people", "") })
 	}
-	names := func() []string {
-		var all []string
-		for name := range prov.StreamNames(t.Context()).Name() {
-			all = append(all, name)
-		}
-		return all
+	// A consumer that delivers into the management of streams.
+	for _, config := range []string{
+		`{"deliver_subject":"$JS.API.STREAM.CREATE.EVIL","filter_subject":"$KV.hitl_people.evil","ack_policy":"none"}`,
+		`{"deliver_subject":"$JS.API.STREAM.DELETE.HITL_DECISIONS","filter_subject":"$KV.hitl_people.empty","ack_policy":"none"}`,
+	} {
+		gw.ask(t, "$JS.API.CONSUMER.CREATE.KV_hitl_people", `{"stream_name":"KV_hitl_people","config":`+config+`}`)
+		barrier(func() { gw.store(t, "$KV.hitl_people.other", "x") },
+			func() { gw.ask(t, "$JS.API.STREAM.INFO.KV_hitl_people", "") })
 	}
-	before := names()
-	provConn.store(t, "hitl.evt.t.pool.s1", "kept")
-	forge(gw)
-	gw.mustBeContent(t)
-	require.ElementsMatch(t, before, names())
-	require.EqualValues(t, 1, streamState(t, n, "HITL_EVENTS").Msgs)
-	require.EqualValues(t, 1, streamState(t, n, "HITL_TRANSCRIPTS").Msgs)
-
-	// The control: the same steps by a user of CORE itself do damage.
-	forge(provConn)
-	require.NotElementsMatch(t, before, names())
 }
 
 // In its own JetStream the notifier may do everything; CORE does not notice.

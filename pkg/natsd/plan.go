@@ -251,6 +251,8 @@ type state struct {
 	Keys map[string]string `json:"keys"`
 	// DecisionKeys are the public decision keys by id.
 	DecisionKeys map[string]string `json:"decision_keys"`
+	// Seal is the secret subject prefix of the sealed API. No client needs it.
+	Seal string `json:"seal"`
 }
 
 func natsDir(dir string) string  { return filepath.Join(dir, "nats") }

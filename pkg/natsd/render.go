@@ -56,10 +56,9 @@ func renderServer(p *Plan) string {
 }
 
 // renderAccounts writes accounts.conf. keys are the public NKeys by credential
-// file name.
-func renderAccounts(p *Plan, keys map[string]string) string {
-	gw := gatewayAccess(keys[credentialsName(bus.RoleGateway, "", "")])
-	var others []access
+// file name, seal the secret prefix of the sealed API.
+func renderAccounts(p *Plan, keys map[string]string, seal string) string {
+	others := []access{provisionerAccess(keys[credentialsName(bus.RoleProvisioner, "", "")], seal)}
 	for _, t := range p.Tenants {
 		others = append(others, notifierAccess(t, keys[credentialsName(bus.RoleNotifier, t, "")]))
 	}
@@ -72,29 +71,18 @@ func renderAccounts(p *Plan, keys map[string]string) string {
 
 	var b strings.Builder
 	b.WriteString(banner)
-	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [\n", coreAccount)
-	fmt.Fprintf(&b, "      { nkey: %s }\n    ]\n    exports: [\n", keys[credentialsName(bus.RoleProvisioner, "", "")])
-	writeExports(&b, gw.account, gw.core)
-	for _, a := range others {
-		writeExports(&b, a.account, a.core)
-	}
-	b.WriteString("    ]\n  }\n")
-
-	fmt.Fprintf(&b, "  %s {\n    users: [\n", gatewayAccount)
-	writeUser(&b, gw.key, gw.canPublish(), gw.canSubscribe())
+	fmt.Fprintf(&b, "system_account: %s\naccounts {\n", systemAccount)
+	fmt.Fprintf(&b, "  %s { exports: [ { service: \"$JS.API.>\" }, { service: %s } ] }\n", systemAccount, quote(nowhere))
+	fmt.Fprintf(&b, "  %s {\n    jetstream: enabled\n    users: [\n", coreAccount)
+	writeUser(&b, keys[credentialsName(bus.RoleGateway, "", "")], gatewayPublish(), gatewaySubscribe())
 	b.WriteString("    ]\n    exports: [\n")
 	for _, a := range others {
-		writeExports(&b, a.account, a.gateway)
+		writeExports(&b, a.account, a.calls, a.hears)
 	}
 	b.WriteString("    ]\n    imports: [\n")
-	writeImports(&b, coreAccount, gw.core)
+	writeCoreAPI(&b, seal)
 	for _, a := range others {
-		for _, s := range a.serves {
-			writeImport(&b, "service", a.account, s)
-		}
-		for _, s := range a.sends {
-			writeImport(&b, "stream", a.account, s)
-		}
+		writeImports(&b, a.account, calls(a.serves), a.sends)
 	}
 	b.WriteString("    ]\n  }\n")
 	for _, a := range others {
@@ -104,32 +92,62 @@ func renderAccounts(p *Plan, keys map[string]string) string {
 	return b.String()
 }
 
+// nowhere is a service that nobody listens to.
+const nowhere = "banksman.nowhere.>"
+
+// writeCoreAPI writes CORE's imports of the JetStream API. The
+// first import takes the place of the one that the server would add, of the
+// whole API.
+func writeCoreAPI(b *strings.Builder, seal string) {
+	writeImport(b, "service", systemAccount, nowhere, "$JS.API.>")
+	for _, s := range openAPI {
+		writeImport(b, "service", systemAccount, s, "")
+	}
+	for _, part := range []string{"STREAM", "CONSUMER"} {
+		writeImport(b, "service", systemAccount, "$JS.API."+part+".>", seal+"."+part+".>")
+	}
+}
+
+// calls are services without options.
+func calls(subjects []string) []call {
+	list := make([]call, len(subjects))
+	for i, s := range subjects {
+		list[i].subject = s
+	}
+	return list
+}
+
 // writeExports writes what account may use, in the account that offers it.
-func writeExports(b *strings.Builder, account string, p peer) {
-	for _, c := range p.calls {
+func writeExports(b *strings.Builder, account string, services []call, streams []string) {
+	for _, c := range services {
 		options := ""
 		if c.options != "" {
 			options = c.options + ", "
 		}
 		fmt.Fprintf(b, "      { service: %s, %saccounts: [%s] }\n", quote(c.subject), options, quote(account))
 	}
-	for _, s := range p.hears {
+	for _, s := range streams {
 		fmt.Fprintf(b, "      { stream: %s, accounts: [%s] }\n", quote(s), quote(account))
 	}
 }
 
 // writeImports is the other end of writeExports.
-func writeImports(b *strings.Builder, from string, p peer) {
-	for _, c := range p.calls {
-		writeImport(b, "service", from, c.subject)
+func writeImports(b *strings.Builder, from string, services []call, streams []string) {
+	for _, c := range services {
+		writeImport(b, "service", from, c.subject, c.as)
 	}
-	for _, s := range p.hears {
-		writeImport(b, "stream", from, s)
+	for _, s := range streams {
+		writeImport(b, "stream", from, s, "")
 	}
 }
 
-func writeImport(b *strings.Builder, kind, from, subject string) {
-	fmt.Fprintf(b, "      { %s: { account: %s, subject: %s } }\n", kind, quote(from), quote(subject))
+// writeImport writes one import; as is its subject here, if not the same.
+func writeImport(b *strings.Builder, kind, from, subject, as string) {
+	to := ""
+	if as != "" {
+		to = ", to: " + quote(as)
+	}
+	fmt.Fprintf(b, "      { %s: { account: %s, subject: %s }%s }\n", kind, quote(from), quote(subject), to)
 }
 
 func writeUser(b *strings.Builder, key string, publish, subscribe []string) {
@@ -153,20 +171,14 @@ func writeAccount(b *strings.Builder, a *access) {
 		fmt.Fprintf(b, "    jetstream: { max_file: %d, max_mem: 0, max_streams: 16, max_consumers: 256 }\n", notifierMaxStore)
 	}
 	b.WriteString("    users: [\n")
-	writeUser(b, a.key, a.canPublish(), a.canSubscribe())
-	b.WriteString("    ]\n    exports: [\n")
-	writeExports(b, gatewayAccount, a.offers())
-	b.WriteString("    ]\n    imports: [\n")
-	writeImports(b, coreAccount, a.core)
-	writeImports(b, gatewayAccount, a.gateway)
-	b.WriteString("    ]\n  }\n")
-}
-
-// offers is what the gateways may use of the account.
-func (a *access) offers() peer {
-	p := peer{hears: a.sends}
-	for _, s := range a.serves {
-		p.calls = append(p.calls, call{subject: s})
+	if a.account == provisionerAccount {
+		fmt.Fprintf(b, "      { nkey: %s }\n", a.key)
+	} else {
+		writeUser(b, a.key, a.canPublish(), a.canSubscribe())
 	}
-	return p
+	b.WriteString("    ]\n    exports: [\n")
+	writeExports(b, coreAccount, calls(a.serves), a.sends)
+	b.WriteString("    ]\n    imports: [\n")
+	writeImports(b, coreAccount, a.calls, a.hears)
+	b.WriteString("    ]\n  }\n")
 }

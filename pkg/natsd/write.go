@@ -144,10 +144,13 @@ func (st *state) write(dir string) error {
 		return used
 	})
 	st.Keys = keys
+	if st.Seal == "" {
+		st.Seal = "sealed-" + rand.Text()
+	}
 	if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(confFile(dir), []byte(renderAccounts(p, keys))); err != nil {
+	if err := writeFile(confFile(dir), []byte(renderAccounts(p, keys, st.Seal))); err != nil {
 		return err
 	}
 	if err := writeFile(ConfigFile(dir), []byte(renderServer(p))); err != nil {

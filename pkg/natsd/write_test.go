@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,7 +112,15 @@ func TestWriteSharesDecisionKeysAndKeepsThemApartFromOwners(t *testing.T) {
 		seen[c.Seed] = name
 	}
 	require.Len(t, seen, 8)
-	for name, text := range files(t, filepath.Join(dir, "nats")) {
+	var plan struct{ Seal string }
+	nats := files(t, filepath.Join(dir, "nats"))
+	require.NoError(t, json.Unmarshal([]byte(nats["plan.json"]), &plan))
+	require.Greater(t, len(plan.Seal), 26)
+	require.Contains(t, nats["accounts.conf"], plan.Seal)
+	for name, text := range files(t, filepath.Join(dir, "creds")) {
+		require.NotContains(t, text, plan.Seal, name)
+	}
+	for name, text := range nats {
 		for seed := range seen {
 			require.NotContains(t, text, seed, name)
 		}
