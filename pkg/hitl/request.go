@@ -235,7 +235,8 @@ func ParseRequest(raw []byte) (*Request, error) {
 
 func decodeErr(field string, err error) *InvalidError {
 	if te, ok := err.(*json.UnmarshalTypeError); ok && te.Field != "" {
-		return Invalid(te.Field, "must not be a JSON %s", te.Value)
+		// The content of a decision is embedded: its fields have no prefix.
+		return Invalid(strings.TrimPrefix(te.Field, "Content."), "must not be a JSON %s", te.Value)
 	}
 	return Invalid(field, "%v", err)
 }
