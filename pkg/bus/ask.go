@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
@@ -93,7 +94,7 @@ func (c *Client) Encode(r *hitl.Request, attempt int) (subject.Ref, []byte, erro
 // requestLimit leaves room for the decision, which carries the request in
 // base64 and a content of its own.
 func (c *Client) requestLimit() int {
-	return int(max(0, min(hitl.MaxRequest, (c.nc.MaxPayload()-64<<10)/3)))
+	return int(max(0, min(hitl.MaxRequest, (c.link.Conn().MaxPayload()-64<<10)/3)))
 }
 
 // Ask asks and blocks until there is a decision, whatever its outcome. It fills
@@ -117,10 +118,10 @@ func (c *Client) Ask(ctx context.Context, r *hitl.Request, opts ...AskOption) (*
 	if !a.keyed {
 		a.req.Key = hitl.NewKey()
 	}
-	if !c.begin() {
+	if !c.link.Begin() {
 		return nil, &WaitError{Err: ErrClosed}
 	}
-	defer c.work.Done()
+	defer c.link.End()
 	for a.attempt = 1; ; a.attempt++ {
 		ans, err := a.once(ctx)
 		if !errors.Is(err, errAskAgain) {
@@ -159,7 +160,7 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 	}
 	a.sent, a.stored, a.seq, a.looked, a.alarmed = false, false, 0, false, false
 
-	run, cancel := a.c.bound(ctx)
+	run, cancel := a.c.link.Bound(ctx)
 	defer cancel(nil)
 	deadline := newDeadline(a.req.Expiry(), func() { cancel(errDeadline) })
 	defer deadline.stop()
@@ -205,14 +206,14 @@ func (d *deadline) stop() {
 func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 	inbox := make(chan *nats.Msg, 4) // only wakes: what does not fit is read back
 	subj := subject.Inbox(a.ref)
-	listening, done := a.c.watchDenial(ctx, subj)
+	listening, done := a.c.link.WatchDenial(ctx, subj)
 	defer done()
-	sub, err := a.c.nc.ChanSubscribe(subj, inbox)
+	sub, err := a.c.link.Conn().ChanSubscribe(subj, inbox)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := a.c.flush(listening); err != nil {
+	if err := a.c.link.Flush(listening); err != nil {
 		return nil, err
 	}
 	if a.keyed {
@@ -232,34 +233,18 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 	return a.await(listening, inbox)
 }
 
-// flush makes sure that the server knows our subscriptions.
-func (c *Client) flush(ctx context.Context) error {
-	var b backoff
-	for {
-		once, cancel := context.WithTimeout(ctx, tryTimeout)
-		err := c.nc.FlushWithContext(once)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
-			return wait
-		}
-	}
-}
-
 // publish stores the request, or finds out that it is stored or decided.
 func (a *ask) publish(ctx context.Context) (*Answer, error) {
-	m := expecting(subject.Request(a.ref), a.raw, 0)
+	m := link.Expecting(subject.Request(a.ref), a.raw, 0)
 	m.Header.Set(hitl.HeaderAttempt, strconv.Itoa(a.attempt))
 	if a.c.worker != "" {
 		m.Header.Set(hitl.HeaderWorker, a.c.worker)
 	}
-	var b backoff
+	var b link.Backoff
 	for {
 		a.sent = true
-		seq, err := a.c.store(ctx, m)
-		var conflict *conflictError
+		seq, err := a.c.link.Store(ctx, m)
+		var conflict *link.ConflictError
 		switch {
 		case err == nil:
 			a.seq, a.stored = seq, true
@@ -269,7 +254,7 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 		}
 		// Something is there: our own earlier try, an earlier asking, or a
 		// request that was decided meanwhile.
-		there, err := a.c.read(ctx, streamRequests, subject.Request(a.ref))
+		there, err := a.c.link.Read(ctx, streamRequests, subject.Request(a.ref))
 		if err == nil {
 			a.stored = true
 			return nil, a.adopt(there)
@@ -282,7 +267,7 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 		}
 		// Neither request nor decision: deleted under our eyes, a replica that
 		// lags, or a full store.
-		if err := a.c.pause(ctx, b.next(conflict)); err != nil {
+		if err := a.c.link.Pause(ctx, b.Next(conflict)); err != nil {
 			return nil, errors.Join(err, conflict)
 		}
 	}
@@ -313,7 +298,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 0; ; {
-		again := a.c.connected()
+		again := a.c.link.Connected()
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -329,7 +314,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 		case <-timer.C:
 		}
 		ans, err := a.glance(ctx)
-		if ans != nil || fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+		if ans != nil || link.Fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
 			return ans, err
 		}
 		next := readEvery
@@ -346,13 +331,13 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 // look reads the record until the server has answered; nil, nil if there is no
 // decision.
 func (a *ask) look(ctx context.Context) (*Answer, error) {
-	m, err := a.c.read(ctx, streamDecisions, subject.Decision(a.ref))
+	m, err := a.c.link.Read(ctx, streamDecisions, subject.Decision(a.ref))
 	return a.found(m, err)
 }
 
 // glance is look with one try.
 func (a *ask) glance(ctx context.Context) (*Answer, error) {
-	m, err := a.c.direct(ctx, streamDecisions, subject.Decision(a.ref))
+	m, err := a.c.link.Direct(ctx, streamDecisions, subject.Decision(a.ref))
 	ans, err := a.found(m, err)
 	if err == nil {
 		a.looked = true
@@ -462,26 +447,22 @@ func reason(cause error) string {
 }
 
 // withdrawLater withdraws in the background, for a bounded time. The caller is
-// a counted call, so Close waits for this one too.
+// a counted call.
 func (c *Client) withdrawLater(ref subject.Ref, w hitl.Withdrawal) {
-	c.work.Add(1)
-	go func() {
-		defer c.work.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
-		defer cancel()
+	c.link.Later(lastWords, func(ctx context.Context) {
 		if err := c.withdraw(ctx, ref, w); err != nil {
 			c.log.Warn("could not withdraw", "interaction", ref.ID, "error", err)
 		}
-	}()
+	})
 }
 
 // Withdraw takes a request back. An interaction that has its decision keeps it.
 func (c *Client) Withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawal) error {
-	if !c.begin() {
+	if !c.link.Begin() {
 		return ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	w.V = 1
 	return c.withdraw(ctx, ref, w)
@@ -492,40 +473,21 @@ func (c *Client) withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawa
 	if err != nil {
 		return err
 	}
-	return c.storeOnce(ctx, subject.Withdraw(ref), data)
+	return c.link.StoreOnce(ctx, subject.Withdraw(ref), data)
 }
 
 // Ack tells what became of a decision here: stage is one of hitl.Delivered,
 // hitl.Applied and hitl.Refused. Of repeated acks of a stage the first counts.
 func (c *Client) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, detail string) error {
-	if !c.begin() {
+	if !c.link.Begin() {
 		return ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	data, err := hitl.Marshal(hitl.Ack{V: 1, Stage: stage, DecisionID: decisionID, At: time.Now().UTC(), Detail: detail})
 	if err != nil {
 		return err
 	}
-	return c.storeOnce(ctx, subject.Ack(ref, stage), data)
-}
-
-// storeOnce stores data under subj unless something is there already.
-func (c *Client) storeOnce(ctx context.Context, subj string, data []byte) error {
-	var b backoff
-	for {
-		_, err := c.store(ctx, expecting(subj, data, 0))
-		var conflict *conflictError
-		switch {
-		case !errors.As(err, &conflict):
-			return err
-		case conflict.code == codeWrongLastSeq:
-			return nil
-		}
-		// The store is full: that can pass.
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
-			return errors.Join(wait, err)
-		}
-	}
+	return c.link.StoreOnce(ctx, subject.Ack(ref, stage), data)
 }

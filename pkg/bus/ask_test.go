@@ -1,9 +1,12 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
@@ -299,7 +303,7 @@ func TestExpiredIsADecision(t *testing.T) {
 	require.Equal(t, hitl.Expired, ans.Decision.Outcome)
 }
 
-func TestContextEnd(t *testing.T) {
+func TestContextEnd_D0_10(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	boom := errors.New("boom")
@@ -490,6 +494,42 @@ func TestWhatCannotBeAsked(t *testing.T) {
 	require.Zero(t, n.count(t, "HITL_REQUESTS", ">"))
 }
 
+// The largest request, and the decision that carries it, fit.
+func TestTheLargestRequestCanBeSettled(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	c := n.owner(t)
+	_, raw, err := c.Encode(keyed("k", `{"content":""}`), 1)
+	require.NoError(t, err)
+	filler := bytes.Repeat([]byte("<"), hitl.MaxRequest-len(raw))
+	a := ask(t, c, keyed("k", `{"content":"`+string(filler)+`"}`))
+	o := a.open(t)
+	require.Len(t, o.Request, hitl.MaxRequest)
+	n.decide(t, o.Ref, hitl.Content{Outcome: hitl.Allowed, Message: string(filler[:hitl.MaxContent-1<<10])})
+	ans, err := a.wait(t)
+	require.NoError(t, err)
+	require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
+	require.Len(t, ans.Request, hitl.MaxRequest)
+}
+
+func TestASmallServerTakesSmallRequests(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.srv.Shutdown()
+	conf := natsd.ConfigFile(n.dir)
+	text, err := os.ReadFile(conf)
+	require.NoError(t, err)
+	small := strings.Replace(string(text), fmt.Sprintf("max_payload: %d", natsd.MaxPayload), "max_payload: 1048576", 1)
+	require.NotEqual(t, string(text), small)
+	require.NoError(t, os.WriteFile(conf, []byte(small), 0o600))
+	n.start(t)
+	c := n.owner(t)
+	_, err = c.Ask(t.Context(), approval(`"`+strings.Repeat("x", 400<<10)+`"`))
+	var large *bus.TooLargeError
+	require.ErrorAs(t, err, &large)
+	require.Equal(t, (1<<20-64<<10)/3, large.Limit)
+}
+
 func TestAForbiddenAskSaysSo(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -500,7 +540,7 @@ func TestAForbiddenAskSaysSo(t *testing.T) {
 	require.Less(t, time.Since(started), 4*time.Second, "not by way of a timeout")
 }
 
-func TestAcksAreStoredOnce_B_49(t *testing.T) {
+func TestAcksAndWithdrawalsCountOnce_B_49_D1_17(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)

@@ -4,26 +4,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/bus/internal/link"
 )
 
+// Streams that an owner reads from.
 const (
-	pingInterval  = 20 * time.Second
-	reconnectWait = 500 * time.Millisecond
-	// closeWait bounds how long Close waits for withdrawals and for the drain.
-	closeWait = 10 * time.Second
-	// tryTimeout bounds one try of a request to the server.
-	tryTimeout = 5 * time.Second
+	streamRequests    = "HITL_REQUESTS"
+	streamDecisions   = "HITL_DECISIONS"
+	streamTranscripts = "HITL_TRANSCRIPTS"
+	streamWork        = "HITL_WORK"
 )
 
 // Options wire a Client.
@@ -42,26 +36,11 @@ type Client struct {
 	keys   map[string]ed25519.PublicKey
 	worker string
 	log    *slog.Logger
-	nc     *nats.Conn
-
-	// life ends, with its cause, when the client is closed or the connection is
-	// gone for good.
-	life context.Context
-	end  context.CancelCauseFunc
+	link   *link.Link
 
 	mu sync.Mutex
-	// epoch ends at the next connect and is replaced then.
-	epoch     context.Context
-	nextEpoch context.CancelFunc
-	// denials are the calls to tell when the server forbids a subject.
-	denials map[string]map[*context.CancelCauseFunc]struct{}
-	// work counts calls and background withdrawals; none begin after closing.
-	work    sync.WaitGroup
-	closing bool
 	// transcripts orders the events of each session.
 	transcripts map[string]*transcript
-
-	closed chan struct{} // closed by the connection's ClosedHandler
 }
 
 // Connect makes the connection and waits until it stands or ctx ends; a server
@@ -78,205 +57,31 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{
-		cred: cred, keys: cred.PublicDecisionKeys(), worker: o.Worker, log: logger,
-		denials:     map[string]map[*context.CancelCauseFunc]struct{}{},
-		transcripts: map[string]*transcript{},
-		closed:      make(chan struct{}),
-	}
-	c.life, c.end = context.WithCancelCause(context.Background())
-	c.epoch, c.nextEpoch = context.WithCancel(context.Background())
-	first := c.connected()
-	opts := slices.Concat([]nats.Option{
-		nats.Timeout(5 * time.Second),
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectWait, time.Second),
-	}, o.Nats, []nats.Option{
-		auth,
-		nats.Name(cmp.Or(o.Name, cred.String())),
-		nats.MaxReconnects(-1),
-		nats.RetryOnFailedConnect(true),
-		nats.PingInterval(pingInterval),
-		nats.DrainTimeout(closeWait),
-		// What could not be sent is sent by the call that waits for it or not
-		// at all, never later on its own.
-		nats.ReconnectBufSize(-1),
-		nats.ConnectHandler(func(*nats.Conn) { c.turn() }),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			c.log.Info("bus connected again")
-			c.turn()
-		}),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if c.life.Err() == nil {
-				c.log.Warn("bus connection lost", "error", err)
-			}
-		}),
-		nats.ClosedHandler(func(nc *nats.Conn) {
-			err := ErrClosed
-			if last := nc.LastError(); last != nil {
-				err = fmt.Errorf("%w: %w", ErrClosed, last)
-			}
-			c.end(err)
-			close(c.closed)
-		}),
-		nats.ErrorHandler(c.asyncError),
+	l, err := link.Connect(ctx, link.Options{
+		URLs: cred.URLs, Name: cmp.Or(o.Name, cred.String()), Auth: auth, Logger: logger, More: o.Nats,
 	})
-	c.nc, err = nats.Connect(strings.Join(cred.URLs, ","), opts...)
 	if err != nil {
-		c.end(ErrClosed)
-		return nil, fmt.Errorf("bus: connect: %w", err)
+		return nil, err
 	}
-	for {
-		select {
-		case <-first:
-			// The handler runs a moment after the fact.
-			if c.nc.IsConnected() {
-				return c, nil
-			}
-			first = c.connected()
-		case <-c.life.Done():
-			return nil, fmt.Errorf("bus: connect: %w", context.Cause(c.life))
-		case <-ctx.Done():
-			last := c.nc.LastError()
-			c.Close()
-			return nil, fmt.Errorf("bus: connect to %s: %w", strings.Join(cred.URLs, ", "), errors.Join(context.Cause(ctx), last))
-		}
-	}
+	return &Client{
+		cred: cred, keys: cred.PublicDecisionKeys(), worker: o.Worker, log: logger, link: l,
+		transcripts: map[string]*transcript{},
+	}, nil
 }
 
 // Credentials is the identity the client has.
 func (c *Client) Credentials() *Credentials { return c.cred }
 
 // IsConnected reports whether the connection stands now.
-func (c *Client) IsConnected() bool { return c.nc.IsConnected() }
+func (c *Client) IsConnected() bool { return c.link.Conn().IsConnected() }
 
 // Done is closed when the client can do nothing any more: after Close, or when
 // the connection is gone for good. Err then says why.
-func (c *Client) Done() <-chan struct{} { return c.life.Done() }
+func (c *Client) Done() <-chan struct{} { return c.link.Done() }
 
 // Err is nil as long as the client works.
-func (c *Client) Err() error { return context.Cause(c.life) }
+func (c *Client) Err() error { return c.link.Err() }
 
 // Close ends every call with ErrClosed, waits for withdrawals under way and
 // drains the connection, all of it bounded. More calls wait for the first.
-func (c *Client) Close() {
-	c.mu.Lock()
-	first := !c.closing
-	c.closing = true
-	c.mu.Unlock()
-	if !first {
-		<-c.closed
-		return
-	}
-	c.end(ErrClosed)
-	c.work.Wait() // each call's last words are bounded
-	if err := c.nc.Drain(); err != nil {
-		c.nc.Close()
-	}
-	select {
-	case <-c.closed:
-	case <-time.After(closeWait + time.Second):
-		c.nc.Close()
-		<-c.closed
-	}
-}
-
-// begin counts a call in; false after Close. The caller calls c.work.Done.
-func (c *Client) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing || c.life.Err() != nil {
-		return false
-	}
-	c.work.Add(1)
-	return true
-}
-
-// bound returns ctx as it is for one call: it also ends with the client.
-func (c *Client) bound(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	run, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
-	return run, func(cause error) {
-		stop()
-		cancel(cause)
-	}
-}
-
-// current is a context that ends at the next connect.
-func (c *Client) current() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.epoch
-}
-
-// connected returns a channel that is closed at the next connect.
-func (c *Client) connected() <-chan struct{} { return c.current().Done() }
-
-func (c *Client) turn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.nextEpoch()
-	c.epoch, c.nextEpoch = context.WithCancel(context.Background())
-}
-
-// pause waits for d, or for the connection to come back if it is away.
-func (c *Client) pause(ctx context.Context, d time.Duration) error {
-	next := c.connected()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	if c.nc.IsConnected() {
-		next = nil
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-	case <-next:
-	}
-	return nil
-}
-
-// denied matches what the server says about a forbidden step.
-var denied = regexp.MustCompile(`(?i)permissions violation for (?:publish|subscription)(?: with reply of)? to "([^"]+)"`)
-
-// asyncError hands a refusal to the calls that wait on its subject: on the
-// connection itself a forbidden publish is indistinguishable from silence.
-func (c *Client) asyncError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if m := denied.FindStringSubmatch(err.Error()); m != nil {
-		c.mu.Lock()
-		calls := slices.Collect(maps.Keys(c.denials[m[1]]))
-		c.mu.Unlock()
-		for _, cancel := range calls {
-			(*cancel)(fmt.Errorf("%w: %s", ErrForbidden, m[1]))
-		}
-		if len(calls) > 0 {
-			return
-		}
-	}
-	if errors.Is(err, nats.ErrSlowConsumer) {
-		c.log.Warn("bus subscription is slow; missed messages are read back", "error", err)
-		return
-	}
-	c.log.Error("bus error", "error", err)
-}
-
-// watchDenial returns ctx as it is for a step on subj: it ends with
-// ErrForbidden when the server refuses the step.
-func (c *Client) watchDenial(ctx context.Context, subj string) (context.Context, func()) {
-	run, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.denials[subj] == nil {
-		c.denials[subj] = map[*context.CancelCauseFunc]struct{}{}
-	}
-	c.denials[subj][&cancel] = struct{}{}
-	return run, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.denials[subj], &cancel)
-		if len(c.denials[subj]) == 0 {
-			delete(c.denials, subj)
-		}
-		cancel(nil)
-	}
-}
+func (c *Client) Close() { c.link.Close() }

@@ -2,8 +2,8 @@ package bus
 
 import (
 	"errors"
-	"fmt"
 
+	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -11,14 +11,14 @@ import (
 var (
 	// ErrClosed: the client was closed, or its connection is gone for good (the
 	// server revoked the identity). A process ends then and is started again.
-	ErrClosed = errors.New("bus: closed")
+	ErrClosed = link.ErrClosed
 	// ErrForbidden: the server does not let this identity do that.
-	ErrForbidden = errors.New("bus: forbidden")
+	ErrForbidden = link.ErrForbidden
 	// ErrUnavailable: nobody answered a call, or nothing could be stored in time.
 	// Nothing is known about what became of it.
-	ErrUnavailable = errors.New("bus: unavailable")
+	ErrUnavailable = link.ErrUnavailable
 	// ErrNotFound: nothing is stored there.
-	ErrNotFound = errors.New("bus: not found")
+	ErrNotFound = link.ErrNotFound
 
 	// ErrKeyConflict: the key was used for a request with other content.
 	ErrKeyConflict = errors.New("bus: the key belongs to a request with other content")
@@ -38,11 +38,7 @@ var (
 
 // TooLargeError is a request that the server could not store together with its
 // decision. Nothing was sent.
-type TooLargeError struct{ Size, Limit int } // bytes
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the request is %d bytes, the limit is %d", e.Size, e.Limit)
-}
+type TooLargeError = link.TooLargeError
 
 // WaitError is an Ask that ended without a decision. It matches ErrNoDecision
 // or ErrStopped, and whatever ended it: the context's error and its cause.

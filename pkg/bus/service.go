@@ -33,11 +33,11 @@ func (c *Client) Call(ctx context.Context, verb string, in, out any) error {
 	if err != nil {
 		return fmt.Errorf("bus: %s: %w", verb, err)
 	}
-	if !c.begin() {
+	if !c.link.Begin() {
 		return ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	if _, ok := ctx.Deadline(); !ok {
 		var stop context.CancelFunc
@@ -46,12 +46,12 @@ func (c *Client) Call(ctx context.Context, verb string, in, out any) error {
 	}
 	m := nats.NewMsg(subject.Service(c.cred.Tenant, c.cred.Name, verb))
 	m.Data = data
-	run, done := c.watchDenial(ctx, m.Subject)
+	run, done := c.link.WatchDenial(ctx, m.Subject)
 	defer done()
-	reply, err := c.nc.RequestMsgWithContext(run, m)
+	reply, err := c.link.Conn().RequestMsgWithContext(run, m)
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &TooLargeError{Size: len(data), Limit: int(c.nc.MaxPayload())}
+		return &TooLargeError{Size: len(data), Limit: int(c.link.Conn().MaxPayload())}
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%s: %w: no gateway is there", verb, ErrUnavailable)
 	case err != nil && run.Err() != nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
@@ -21,6 +22,9 @@ const (
 	pullExpires = 25 * time.Second
 	// putBack is how long refused work rests before somebody gets it again.
 	putBack = 2 * time.Second
+	// stillAtIt is how often the server is told that a start is being worked on;
+	// it gives it to somebody else after 10 s without a word.
+	stillAtIt = 3 * time.Second
 	// sendQueue is how many commands of a session may wait for the handler.
 	sendQueue = 64
 )
@@ -64,11 +68,11 @@ func (c *Client) Event(ctx context.Context, session subject.Session, ev hitl.Eve
 	if err != nil {
 		return fmt.Errorf("bus: event: %w", err)
 	}
-	if !c.begin() {
+	if !c.link.Begin() {
 		return ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 
 	t := c.transcript(session)
@@ -77,27 +81,27 @@ func (c *Client) Event(ctx context.Context, session subject.Session, ev hitl.Eve
 	subj := subject.Transcript(session)
 	m := nats.NewMsg(subj)
 	m.Data = data
-	var b backoff
+	var b link.Backoff
 	for {
-		seq, err := c.put(ctx, m)
-		var conflict *conflictError
+		seq, err := c.link.Put(ctx, m)
+		var conflict *link.ConflictError
 		switch {
 		case err == nil:
 			t.last, t.known = seq, true
 			return nil
-		case fatal(err):
+		case link.Fatal(err):
 			return err
-		case errors.As(err, &conflict) && conflict.code == codeWrongLastSeq:
+		case errors.As(err, &conflict) && conflict.Code == link.CodeWrongLastSeq:
 			// Nobody else writes this session: the earlier try has landed, and
 			// the server says where.
-			t.last, t.known = conflict.last()
+			t.last, t.known = conflict.Last()
 			return nil
 		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
+		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil {
 			return errors.Join(wait, err)
 		}
 		if t.known {
-			m = expecting(subj, data, t.last)
+			m = link.Expecting(subj, data, t.last)
 		}
 	}
 }
@@ -120,7 +124,7 @@ func (c *Client) send(subj string, v any) error {
 	if err != nil {
 		return fmt.Errorf("bus: %w", err)
 	}
-	if err := c.nc.Publish(subj, data); err != nil {
+	if err := c.link.Conn().Publish(subj, data); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
@@ -164,22 +168,22 @@ func (c *Client) State(ctx context.Context, st *hitl.SessionState) (seq uint64, 
 	if err != nil {
 		return 0, err
 	}
-	if !c.begin() {
+	if !c.link.Begin() {
 		return 0, ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	m := nats.NewMsg(subject.State(session))
 	m.Data = data
-	var b backoff
+	var b link.Backoff
 	for {
-		seq, err = c.store(ctx, m)
-		var conflict *conflictError
+		seq, err = c.link.Store(ctx, m)
+		var conflict *link.ConflictError
 		if !errors.As(err, &conflict) {
 			break
 		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil { // the store is full
+		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil { // the store is full
 			return 0, errors.Join(wait, err)
 		}
 	}
@@ -198,26 +202,26 @@ func (c *Client) StateAfter(ctx context.Context, st *hitl.SessionState, last uin
 	if err != nil {
 		return 0, err
 	}
-	if !c.begin() {
+	if !c.link.Begin() {
 		return 0, ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	subj := subject.State(session)
-	var b backoff
+	var b link.Backoff
 	for {
-		seq, err := c.store(ctx, expecting(subj, data, last))
-		var conflict *conflictError
+		seq, err := c.link.Store(ctx, link.Expecting(subj, data, last))
+		var conflict *link.ConflictError
 		if !errors.As(err, &conflict) {
 			return seq, err
 		}
-		if conflict.code == codeWrongLastSeq {
+		if conflict.Code == link.CodeWrongLastSeq {
 			// An earlier try of this call may have landed.
-			there, err := c.read(ctx, streamTranscripts, subj)
+			there, err := c.link.Read(ctx, streamTranscripts, subj)
 			if err == nil {
-				if bytes.Equal(there.Data, data) && sequence(there) > last {
-					return sequence(there), nil
+				if bytes.Equal(there.Data, data) && link.Sequence(there) > last {
+					return link.Sequence(there), nil
 				}
 				return 0, ErrStale
 			}
@@ -228,7 +232,7 @@ func (c *Client) StateAfter(ctx context.Context, st *hitl.SessionState, last uin
 				return 0, ErrStale // it expired
 			}
 		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
+		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil {
 			return 0, errors.Join(wait, err)
 		}
 	}
@@ -236,13 +240,13 @@ func (c *Client) StateAfter(ctx context.Context, st *hitl.SessionState, last uin
 
 // LastState reads a session's newest state; ErrNotFound if it has none.
 func (c *Client) LastState(ctx context.Context, session subject.Session) (st *hitl.SessionState, seq uint64, err error) {
-	if !c.begin() {
+	if !c.link.Begin() {
 		return nil, 0, ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
-	m, err := c.read(ctx, streamTranscripts, subject.State(session))
+	m, err := c.link.Read(ctx, streamTranscripts, subject.State(session))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -250,25 +254,25 @@ func (c *Client) LastState(ctx context.Context, session subject.Session) (st *hi
 	if err := json.Unmarshal(m.Data, st); err != nil {
 		return nil, 0, fmt.Errorf("bus: stored session state: %w", err)
 	}
-	return st, sequence(m), nil
+	return st, link.Sequence(m), nil
 }
 
 // Commands answers the commands for a session with fn, one after the other,
 // until unsubscribe is called (it does not wait for a running fn) or the client
 // is closed. A command may come twice: fn remembers command ids.
 func (c *Client) Commands(session subject.Session, fn func(hitl.Command) hitl.CommandReply) (unsubscribe func(), err error) {
-	if !c.begin() {
+	if !c.link.Begin() {
 		return nil, ErrClosed
 	}
 	queue := make(chan *nats.Msg, sendQueue)
-	sub, err := c.nc.ChanSubscribe(subject.Command(session), queue)
+	sub, err := c.link.Conn().ChanSubscribe(subject.Command(session), queue)
 	if err != nil {
-		c.work.Done()
+		c.link.End()
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	ctx, cancel := c.bound(context.Background())
+	ctx, cancel := c.link.Bound(context.Background())
 	go func() {
-		defer c.work.Done()
+		defer c.link.End()
 		defer func() { _ = sub.Unsubscribe() }()
 		for {
 			select {
@@ -279,9 +283,9 @@ func (c *Client) Commands(session subject.Session, fn func(hitl.Command) hitl.Co
 			}
 		}
 	}()
-	once, stop := context.WithTimeout(ctx, tryTimeout)
+	once, stop := context.WithTimeout(ctx, link.TryTimeout)
 	defer stop()
-	if err := c.nc.FlushWithContext(once); err != nil {
+	if err := c.link.Conn().FlushWithContext(once); err != nil {
 		// The subscription is made at the next connect.
 		c.log.Debug("commands: not flushed", "session", session.ID, "error", err)
 	}
@@ -313,42 +317,42 @@ func (c *Client) command(m *nats.Msg, fn func(hitl.Command) hitl.CommandReply) {
 
 // Work takes starts from a pool's queue, one at a time, until ctx ends (then
 // its error is ctx's cause) or the client is closed. fn claims the session and
-// returns soon, within 20 s: true takes the start off the queue, false puts it
-// back. A start may come more than once.
+// returns: true takes the start off the queue, false puts it back for a moment.
+// A start may come more than once; the claim decides.
 func (c *Client) Work(ctx context.Context, pool string, fn func(context.Context, hitl.Start) (ack bool)) error {
-	if !c.begin() {
+	if !c.link.Begin() {
 		return ErrClosed
 	}
-	defer c.work.Done()
-	ctx, cancel := c.bound(ctx)
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
 	defer cancel(nil)
 	next := "$JS.API.CONSUMER.MSG.NEXT." + streamWork + "." + subject.WorkConsumer(c.cred.Tenant, pool)
-	ctx, done := c.watchDenial(ctx, next)
+	ctx, done := c.link.WatchDenial(ctx, next)
 	defer done()
-	inbox := c.nc.NewRespInbox()
+	inbox := c.link.Conn().NewRespInbox()
 	queue := make(chan *nats.Msg, sendQueue)
-	sub, err := c.nc.ChanSubscribe(inbox, queue)
+	sub, err := c.link.Conn().ChanSubscribe(inbox, queue)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.flush(ctx); err != nil {
+	if err := c.link.Flush(ctx); err != nil {
 		return err
 	}
 	pull, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpires})
 	if err != nil {
 		return err
 	}
-	var b backoff
+	var b link.Backoff
 	for {
-		again := c.connected()
-		if err := c.nc.PublishRequest(next, inbox, pull); err != nil {
-			if wait := c.pause(ctx, b.next(err)); wait != nil {
+		again := c.link.Connected()
+		if err := c.link.Conn().PublishRequest(next, inbox, pull); err != nil {
+			if wait := c.link.Pause(ctx, b.Next(err)); wait != nil {
 				return wait
 			}
 			continue
 		}
-		timer := time.NewTimer(pullExpires + tryTimeout)
+		timer := time.NewTimer(pullExpires + link.TryTimeout)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -359,7 +363,7 @@ func (c *Client) Work(ctx context.Context, pool string, fn func(context.Context,
 		case m := <-queue:
 			timer.Stop()
 			if strings.HasPrefix(m.Reply, "$JS.ACK.") {
-				b = backoff{}
+				b = link.Backoff{}
 				c.start(ctx, m, fn)
 				continue
 			}
@@ -367,12 +371,36 @@ func (c *Client) Work(ctx context.Context, pool string, fn func(context.Context,
 			// else, a missing consumer for one, is asked again slowly.
 			if status := m.Header.Get("Status"); status != "404" && status != "408" {
 				c.log.Warn("work queue", "pool", pool, "status", status, "description", m.Header.Get("Description"))
-				if wait := c.pause(ctx, b.next(nil)); wait != nil {
+				if wait := c.link.Pause(ctx, b.Next(nil)); wait != nil {
 					return wait
 				}
 			}
 		}
 	}
+}
+
+// busy runs fn and keeps the server from giving m to somebody else meanwhile.
+func (c *Client) busy(m *nats.Msg, fn func() bool) bool {
+	stop, stopped := make(chan struct{}), make(chan struct{}) // closed here; by the goroutine
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(stillAtIt)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				// Lost ones do no harm: the claim decides who runs a session.
+				_ = c.link.Conn().Publish(m.Reply, []byte("+WPI"))
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	return fn()
 }
 
 func (c *Client) start(ctx context.Context, m *nats.Msg, fn func(context.Context, hitl.Start) bool) {
@@ -386,7 +414,7 @@ func (c *Client) start(ctx context.Context, m *nats.Msg, fn func(context.Context
 	case err != nil || st.SessionID == "":
 		c.log.Error("unreadable start in the work queue, dropped", "error", err)
 		word = "+TERM"
-	case !fn(ctx, st):
+	case !c.busy(m, func() bool { return fn(ctx, st) }):
 		word = fmt.Sprintf(`-NAK {"delay": %d}`, putBack)
 	}
 	// The acknowledgement is confirmed, or the start comes again. It may still
@@ -395,13 +423,13 @@ func (c *Client) start(ctx context.Context, m *nats.Msg, fn func(context.Context
 	defer cancel()
 	ack := nats.NewMsg(m.Reply)
 	ack.Data = []byte(word)
-	var b backoff
+	var b link.Backoff
 	for {
-		_, err := c.try(last, ack)
+		_, err := c.link.Try(last, ack)
 		if err == nil {
 			return
 		}
-		if fatal(err) || c.pause(last, b.next(err)) != nil {
+		if link.Fatal(err) || c.link.Pause(last, b.Next(err)) != nil {
 			c.log.Warn("start not acknowledged; it comes again", "session", st.SessionID, "error", err)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -248,6 +249,44 @@ func TestWorkGoesOnAfterAServerRestart_B_48(t *testing.T) {
 	}
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// A second worker waits for the same start, and would get it after ten seconds
+// without a word.
+func TestWorkUnderWayStaysWithItsWorker(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	stream, err := n.js.Stream(t.Context(), "HITL_WORK")
+	require.NoError(t, err)
+	_, err = stream.UpdateConsumer(t.Context(), jetstream.ConsumerConfig{
+		Durable:       subject.WorkConsumer(bus.DefaultTenant, "agents"),
+		FilterSubject: subject.Work(bus.DefaultTenant, "agents"), AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: 4 * time.Second,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	starts := make(chan string, 8)
+	release := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		c := n.owner(t)
+		wg.Go(func() {
+			_ = c.Work(ctx, "agents", func(_ context.Context, st hitl.Start) bool {
+				starts <- st.SessionID
+				<-release
+				return true
+			})
+		})
+	}
+	_, err = n.js.Publish(t.Context(), subject.Work("default", "agents"), []byte(`{"session_id":"s"}`))
+	require.NoError(t, err)
+	require.Equal(t, "s", <-starts)
+	require.Never(t, func() bool { return len(starts) > 0 }, 6*time.Second, 50*time.Millisecond)
+	close(release)
+	require.Eventually(t, func() bool { return n.count(t, "HITL_WORK", ">") == 0 }, patience, 10*time.Millisecond)
+	cancel()
+	wg.Wait()
+	require.Empty(t, starts)
 }
 
 func TestForbiddenWorkSaysSo(t *testing.T) {

@@ -1,4 +1,4 @@
-package bus
+package link
 
 import (
 	"context"
@@ -15,34 +15,26 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// Streams that an owner reads from.
-const (
-	streamRequests    = "HITL_REQUESTS"
-	streamDecisions   = "HITL_DECISIONS"
-	streamTranscripts = "HITL_TRANSCRIPTS"
-	streamWork        = "HITL_WORK"
-)
-
 // Error codes of the server's storage API.
 const (
-	codeWrongLastSeq = 10071 // a message is there already: a verdict
+	CodeWrongLastSeq = 10071 // a message is there already: a verdict
 	codeStoreFailed  = 10077 // the same without an expectation, or the store is full
 	codeTooLarge     = 10054 // larger than the stream takes
 	codeSeqMismatch  = 10164 // no verdict: also hits a sole, correct writer of a replicated stream
 )
 
-// conflictError: the subject holds a message already.
-type conflictError struct {
-	code int
-	text string
+// ConflictError: the subject holds a message already.
+type ConflictError struct {
+	Code int
+	Text string
 }
 
-func (e *conflictError) Error() string { return e.text }
+func (e *ConflictError) Error() string { return e.Text }
 
-// last is the sequence of the message that is there, as the server's text for
-// codeWrongLastSeq ends with it.
-func (e *conflictError) last() (seq uint64, ok bool) {
-	_, digits, ok := strings.Cut(e.text, "sequence: ")
+// Last is the sequence of the message that is there, as the server's text for
+// CodeWrongLastSeq ends with it.
+func (e *ConflictError) Last() (seq uint64, ok bool) {
+	_, digits, ok := strings.Cut(e.Text, "sequence: ")
 	if !ok {
 		return 0, false
 	}
@@ -58,21 +50,21 @@ type storeError struct {
 
 func (e *storeError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
 
-// fatal reports errors that another try cannot change.
-func fatal(err error) bool {
+// Fatal reports errors that another try cannot change.
+func Fatal(err error) bool {
 	var tooLarge *TooLargeError
 	return errors.Is(err, ErrForbidden) || errors.Is(err, ErrClosed) || errors.As(err, &tooLarge)
 }
 
-// try sends m once and returns the server's answer. Its error is ErrForbidden,
+// Try sends m once and returns the server's answer. Its error is ErrForbidden,
 // ctx's cause, a *TooLargeError, or one that leaves open what happened.
-func (c *Client) try(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+func (c *Link) Try(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	run, done := c.watchDenial(ctx, m.Subject)
+	run, done := c.WatchDenial(ctx, m.Subject)
 	defer done()
-	once, cancel := context.WithTimeout(run, tryTimeout)
+	once, cancel := context.WithTimeout(run, TryTimeout)
 	defer cancel()
 	// A new connection means that the answer is lost with the old one. The news
 	// of a connection comes late: it may be about the one that m goes out on.
@@ -96,9 +88,9 @@ func (c *Client) try(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// put publishes m into a stream once.
-func (c *Client) put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
-	reply, err := c.try(ctx, m)
+// Put publishes m into a stream once.
+func (c *Link) Put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
+	reply, err := c.Try(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -118,19 +110,19 @@ func (c *Client) put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 		return ack.Seq, nil
 	case ack.Error == nil:
 		return 0, fmt.Errorf("%w: not an acknowledgement", ErrUnavailable)
-	case ack.Error.Code == codeWrongLastSeq || ack.Error.Code == codeStoreFailed:
-		return 0, &conflictError{ack.Error.Code, ack.Error.Text}
+	case ack.Error.Code == CodeWrongLastSeq || ack.Error.Code == codeStoreFailed:
+		return 0, &ConflictError{Code: ack.Error.Code, Text: ack.Error.Text}
 	case ack.Error.Code == codeTooLarge:
 		return 0, &TooLargeError{Size: len(m.Data), Limit: int(c.nc.MaxPayload())}
 	}
 	return 0, &storeError{ack.Error.Code, ack.Error.Text}
 }
 
-// backoff paces the tries of one call.
-type backoff struct{ wait time.Duration }
+// Backoff paces the tries of one call.
+type Backoff struct{ wait time.Duration }
 
-// next returns how long to wait after err.
-func (b *backoff) next(err error) time.Duration {
+// Next returns how long to wait after err.
+func (b *Backoff) Next(err error) time.Duration {
 	var se *storeError
 	if errors.As(err, &se) && se.code == codeSeqMismatch {
 		return 2*time.Millisecond + rand.N(3*time.Millisecond)
@@ -139,28 +131,28 @@ func (b *backoff) next(err error) time.Duration {
 	return b.wait/2 + rand.N(b.wait/2)
 }
 
-// store publishes m until it is acknowledged, ctx ends, or the error is final.
-// A conflict is returned as *conflictError: with an expectation in m it may be
+// Store publishes m until it is acknowledged, ctx ends, or the error is final.
+// A conflict is returned as *ConflictError: with an expectation in m it may be
 // an earlier try of this very call.
-func (c *Client) store(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
-	var b backoff
+func (c *Link) Store(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
+	var b Backoff
 	for {
-		seq, err := c.put(ctx, m)
-		var conflict *conflictError
-		if err == nil || fatal(err) || errors.As(err, &conflict) {
+		seq, err := c.Put(ctx, m)
+		var conflict *ConflictError
+		if err == nil || Fatal(err) || errors.As(err, &conflict) {
 			return seq, err
 		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
+		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
 			return 0, errors.Join(wait, err)
 		}
 	}
 }
 
-// direct reads the newest message under subj once; ErrNotFound if there is
+// Direct reads the newest message under subj once; ErrNotFound if there is
 // none. What tells the two apart is the body: the records are never empty, and
 // headers may have been stored by whoever wrote the message.
-func (c *Client) direct(ctx context.Context, stream, subj string) (*nats.Msg, error) {
-	m, err := c.try(ctx, nats.NewMsg(subject.Direct(stream, subj)))
+func (c *Link) Direct(ctx context.Context, stream, subj string) (*nats.Msg, error) {
+	m, err := c.Try(ctx, nats.NewMsg(subject.Direct(stream, subj)))
 	if err != nil {
 		return nil, err
 	}
@@ -173,23 +165,23 @@ func (c *Client) direct(ctx context.Context, stream, subj string) (*nats.Msg, er
 	return nil, ErrNotFound
 }
 
-// read is direct, repeated until the server has answered.
-func (c *Client) read(ctx context.Context, stream, subj string) (*nats.Msg, error) {
-	var b backoff
+// Read is direct, repeated until the server has answered.
+func (c *Link) Read(ctx context.Context, stream, subj string) (*nats.Msg, error) {
+	var b Backoff
 	for {
-		m, err := c.direct(ctx, stream, subj)
-		if err == nil || errors.Is(err, ErrNotFound) || fatal(err) {
+		m, err := c.Direct(ctx, stream, subj)
+		if err == nil || errors.Is(err, ErrNotFound) || Fatal(err) {
 			return m, err
 		}
-		if wait := c.pause(ctx, b.next(err)); wait != nil {
+		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
 			return nil, errors.Join(wait, err)
 		}
 	}
 }
 
-// sequence is the stream sequence of a message that direct returned. Only for
+// Sequence is the stream sequence of a message that direct returned. Only for
 // messages that this owner wrote itself.
-func sequence(m *nats.Msg) uint64 {
+func Sequence(m *nats.Msg) uint64 {
 	// A stored header of the same name comes first, the server's own last.
 	all := m.Header.Values("Nats-Sequence")
 	if len(all) == 0 {
@@ -202,11 +194,46 @@ func sequence(m *nats.Msg) uint64 {
 	return seq
 }
 
-// expecting makes a message that is stored only if the newest one under its
+// Expecting makes a message that is stored only if the newest one under its
 // subject has the sequence last (0: there is none).
-func expecting(subj string, data []byte, last uint64) *nats.Msg {
+func Expecting(subj string, data []byte, last uint64) *nats.Msg {
 	m := nats.NewMsg(subj)
 	m.Data = data
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(last, 10))
 	return m
+}
+
+// Flush makes sure that the server knows our subscriptions.
+func (c *Link) Flush(ctx context.Context) error {
+	var b Backoff
+	for {
+		once, cancel := context.WithTimeout(ctx, TryTimeout)
+		err := c.nc.FlushWithContext(once)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
+			return wait
+		}
+	}
+}
+
+// StoreOnce stores data under subj unless something is there already.
+func (c *Link) StoreOnce(ctx context.Context, subj string, data []byte) error {
+	var b Backoff
+	for {
+		_, err := c.Store(ctx, Expecting(subj, data, 0))
+		var conflict *ConflictError
+		switch {
+		case !errors.As(err, &conflict):
+			return err
+		case conflict.Code == CodeWrongLastSeq:
+			return nil
+		}
+		// The store is full: that can pass.
+		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
+			return errors.Join(wait, err)
+		}
+	}
 }
