@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
+	"github.com/banksman/banksman/services/gateway/web"
 )
 
 // DefaultAddr is where a gateway listens that is not told otherwise.
@@ -147,7 +148,7 @@ func (o *Options) setDefaults() {
 	o.Tenant = cmp.Or(o.Tenant, bus.DefaultTenant)
 	o.Pool = cmp.Or(o.Pool, "agents")
 	if o.Web == nil {
-		o.Web = webFiles()
+		o.Web = web.FS()
 	}
 	if o.PersonName == "" {
 		o.PersonName = "You"
