@@ -49,8 +49,10 @@ func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
 		modelapi.Step{Name: "second turn", Conv: "scene-answers", UserText: "look at this", Reply: []modelapi.Block{
 			modelapi.ToolUse("toolu_a6", "Bash", `{"command":"touch six.txt","description":"Wait here"}`),
 		}},
-		modelapi.Step{Name: "after the interrupt", Conv: "scene-answers", UserText: "once more",
-			Results: []modelapi.Result{{ToolUseID: "toolu_a6", Any: true, IsError: true}}, Reply: []modelapi.Block{modelapi.Text("Still here.")}},
+		modelapi.Step{
+			Name: "after the interrupt", Conv: "scene-answers", UserText: "once more",
+			Results: []modelapi.Result{{ToolUseID: "toolu_a6", Any: true, IsError: true}}, Reply: []modelapi.Block{modelapi.Text("Still here.")},
+		},
 	)
 	w.worker(s)
 	id := w.begin(hitl.Start{Runtime: "claude", Prompt: "scene-answers: go"})
@@ -116,7 +118,7 @@ func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
 		require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandInterrupt}).Status)
 		w.until("withdrawal", func() bool { return p.withdrawn })
 		w.reached(id, hitl.StateUserTurn)
-		w.saw(id, hitl.EventDone, "aborted")
+		w.saw(id, hitl.EventDone, "interrupted")
 		require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "once more"}).Status)
 		w.saw(id, hitl.EventText, "Still here.")
 		require.NoFileExists(t, filepath.Join(s.Cwd, "six.txt"))
@@ -194,25 +196,30 @@ func TestClaude_B48_KillNineIsNoDenial(t *testing.T) {
 	s, api := w.claudeSetup(
 		modelapi.Step{Name: "begin", Conv: "scene-kill", Reply: []modelapi.Block{
 			modelapi.ToolUse("toolu_k1", "AskUserQuestion", question2),
-			modelapi.ToolUse("toolu_k2", "Bash", `{"command":"cat /etc/hostname | wc -c > count.txt","description":"Count"}`),
+			modelapi.ToolUse("toolu_k2", "AskUserQuestion", question3),
 		}},
 	)
 	require.NoError(t, api.Add(told("toolu_k1", modelapi.Step{
-		Name: "told", Conv: "scene-kill", UserText: "wrote:\nMilk, \"warm\"", Reply: []modelapi.Block{modelapi.Text("Milk then.")},
+		Name: "told", Conv: "scene-kill", UserText: "wrote:\nMilk, \"warm\"\n\n2. Tool AskUserQuestion", Reply: []modelapi.Block{modelapi.Text("Milk then.")},
 	})...))
 	child := w.child(s)
 	id := w.begin(hitl.Start{Runtime: "claude", Prompt: "scene-kill: go"})
 	p := w.request("tea", asks("Tea or coffee?"))
+	seat := w.request("seat", asks("Window or aisle?"))
 	child.kill()
 	require.Len(t, api.Requests(), 1, "the model was told something")
 	w.decide(p, hitl.Response{Action: "clarify", Message: `Milk, "warm"`})
 	require.Empty(t, w.acks[p.ID], "delivered is said when the agent has it, not before")
 
 	w.worker(s)
+	w.acked(p, hitl.Delivered)
+	require.Equal(t, hitl.StateAssistantTurn, w.generation(id, 2).State)
+	w.decide(seat, hitl.Response{Answers: json.RawMessage(`{"0":"Aisle, please"}`)})
 	w.acked(p, hitl.Applied)
+	w.acked(seat, hitl.Applied)
 	w.saw(id, hitl.EventText, "Milk then.")
+	w.saw(id, hitl.EventSessionStatus, "Window or aisle? -> Aisle, please")
 	w.reached(id, hitl.StateUserTurn)
-	require.NoFileExists(t, filepath.Join(s.Cwd, "count.txt"))
 }
 
 // Without its transcript a session cannot come back, and says so.

@@ -60,7 +60,7 @@ func TestDemoSession_D0_05_EveryKindAndARestart(t *testing.T) {
 	w.decide(a, hitl.Response{Decision: "allow"})
 	w.saw(id, hitl.EventText, "this was a demo")
 	w.reached(id, hitl.StateUserTurn)
-	w.saw(id, hitl.EventDone, "completed")
+	w.saw(id, hitl.EventDone, "end_turn")
 
 	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "what else?", CommandID: "m1"}).Status)
 	require.Equal(t, "duplicate", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "what else?", CommandID: "m1"}).Status)

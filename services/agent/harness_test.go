@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case agent.GuardCommand:
 			os.Exit(agent.RunGuard(os.Args[2:]))
+		case mcpCommand:
+			os.Exit(mcpServer())
 		case workerCommand:
 			os.Exit(childWorker(os.Args[2]))
 		}

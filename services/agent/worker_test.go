@@ -73,6 +73,22 @@ func TestPool_EverySessionHasOneWorker(t *testing.T) {
 	}
 }
 
+func TestClose_GivesTheDataDirectoryUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cred, err := bus.LoadCredentials(w.creds())
+	require.NoError(t, err)
+	client, err := bus.Connect(t.Context(), cred, bus.Options{})
+	require.NoError(t, err)
+	defer client.Close()
+	dir := t.TempDir()
+	for range 2 {
+		a, err := agent.New(agent.Options{Client: client, DataDir: dir})
+		require.NoError(t, err)
+		require.NoError(t, a.Close())
+	}
+}
+
 func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,4 +115,43 @@ func TestNew_RefusesWhatCannotWork(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// A session that is stopped while it waits takes its card with it.
+func TestStop_D1_16_WithdrawsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	k := w.worker(s)
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "hello"})
+	p := w.request("status", tool("Bash", "git status"))
+	require.Equal(t, "invalid", w.command(id, hitl.Command{Type: hitl.CommandMessage}).Status)
+	require.Equal(t, "invalid", w.command(id, hitl.Command{Type: "dance"}).Status)
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandStop}).Status)
+	st := w.reached(id, hitl.StateDead)
+	require.Equal(t, "stopped by a person", st.KillReason)
+	require.Empty(t, st.Error)
+	w.until("withdrawal", func() bool { return p.withdrawn })
+	k.end()
+	files, err := filepath.Glob(filepath.Join(s.Data, "sessions", "*.json"))
+	require.NoError(t, err)
+	require.Empty(t, files, "a dead session does not come back")
+}
+
+// An interrupted step is asked again under another key when the session goes on.
+func TestInterrupt_D0_10_TheDemoAsksAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.worker(w.demoSetup())
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "hello"})
+	p := w.request("status", tool("Bash", "git status"))
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandInterrupt}).Status)
+	w.until("withdrawal", func() bool { return p.withdrawn })
+	w.reached(id, hitl.StateUserTurn)
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "go on"}).Status)
+	again := w.request("status again", tool("Bash", "git status"))
+	require.NotEqual(t, p.ID, again.ID)
+	w.decide(again, hitl.Response{Decision: "deny", Interrupt: true})
+	w.acked(again, hitl.Applied)
+	w.reached(id, hitl.StateUserTurn)
 }

@@ -92,15 +92,25 @@ func (c *conn) handle(e protocol.Event) {
 		if e.IsError && e.Text != "" {
 			r.host.Emit(runtime.Problem{Message: e.Text})
 		}
-		reason := e.Reason
-		if reason == "" {
-			reason = e.Subtype
-		}
-		r.host.Emit(runtime.TurnDone{Reason: reason})
+		r.host.Emit(runtime.TurnDone{Reason: turnReason(e)})
 		r.setBusy(false)
 	case protocol.Exited:
 		r.exited(e)
 	}
+}
+
+// turnReason says why a turn ended, in the words that every runtime uses where
+// there is one.
+func turnReason(e protocol.TurnEnded) string {
+	switch {
+	case e.Reason == "completed":
+		return runtime.EndTurn
+	case strings.HasPrefix(e.Reason, "aborted"):
+		return runtime.Interrupted
+	case e.Reason != "":
+		return e.Reason
+	}
+	return e.Subtype
 }
 
 func (r *run) block(parent string) string {
@@ -194,19 +204,24 @@ func (r *run) elicit(proc *claude.Proc, e *protocol.Elicitation) {
 // exited ends the run, unless the CLI was idle: then the next prompt brings it
 // back.
 func (r *run) exited(e protocol.Exited) {
+	msg := exitText(e)
 	r.mu.Lock()
-	r.proc = nil
-	idle := !r.busy && len(e.Open) == 0 && e.Err == nil
-	killed, begun := r.killed, r.memory.Begun
+	r.proc, r.exit = nil, msg
+	idle := !r.busy && len(e.Open) == 0 && e.Err == nil && r.memory.Begun
+	leave := r.killed || r.writing
 	r.mu.Unlock()
-	if killed {
+	if leave {
 		return
 	}
 	r.dropGrants()
-	if idle && begun && e.Code != 1 {
+	if idle {
 		r.log.Info("the idle CLI ended; the next message starts it again", "code", e.Code)
 		return
 	}
+	r.end(msg)
+}
+
+func exitText(e protocol.Exited) string {
 	msg := fmt.Sprintf("Claude Code ended unexpectedly (exit code %d)", e.Code)
 	if e.Err != nil {
 		msg += ": " + e.Err.Error()
@@ -217,5 +232,5 @@ func (r *run) exited(e protocol.Exited) {
 		}
 		msg += ": " + tail
 	}
-	r.end(msg)
+	return msg
 }

@@ -97,7 +97,7 @@ func (r *run) abandon() {
 		s.Refuse("the agent was interrupted before it took the session up again")
 	}
 	if len(waiting)+len(settled) > 0 {
-		r.host.Emit(runtime.TurnDone{Reason: "interrupted"})
+		r.host.Emit(runtime.TurnDone{Reason: runtime.Interrupted})
 		r.setBusy(false)
 	}
 	r.readyOnce.Do(func() { close(r.ready) })

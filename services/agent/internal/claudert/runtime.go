@@ -105,6 +105,10 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 			return nil, err
 		}
 	}
+	if s.MidTurn && len(s.Open) == 0 {
+		h.Emit(runtime.Note{Message: "The worker was restarted in the middle of a turn, which ended there. The next message goes on."})
+		h.Emit(runtime.TurnDone{Reason: "worker_restarted"})
+	}
 	r.regain(s.Open)
 	return r, nil
 }
@@ -132,6 +136,8 @@ type run struct {
 	mode    string
 	version string
 	busy    bool // a turn is under way
+	writing bool // a prompt is being written: its writer deals with an exit
+	exit    string
 	waiting map[string]gate.Kept
 	settled []*gate.Settled
 	grants  []*grant
@@ -241,6 +247,15 @@ func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
 	if err != nil {
 		return err
 	}
+	err = r.say(proc, blocks...)
+	if !errors.Is(err, claude.ErrExited) {
+		return err
+	}
+	// The idle CLI ended just now, or a resumed one could not go on. Another
+	// start tells them apart.
+	if proc, err = r.process(ctx); err != nil {
+		return err
+	}
 	return r.say(proc, blocks...)
 }
 
@@ -248,11 +263,24 @@ func (r *run) say(proc *claude.Proc, blocks ...protocol.PromptBlock) error {
 	if err := r.begun(); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	r.writing = true
+	r.mu.Unlock()
 	r.setBusy(true)
 	err := proc.Prompt(blocks...)
+	if errors.Is(err, claude.ErrExited) {
+		<-proc.Done() // its exit is dealt with here
+	}
+	r.mu.Lock()
+	r.writing = false
+	gone, exit := r.proc != proc, r.exit
+	r.mu.Unlock()
 	var bad *protocol.InputError
-	if errors.As(err, &bad) {
+	switch {
+	case errors.As(err, &bad):
 		return &runtime.RejectedError{Err: err}
+	case gone:
+		return fmt.Errorf("%w: %s", claude.ErrExited, exit)
 	}
 	return err
 }

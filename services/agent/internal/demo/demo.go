@@ -209,7 +209,7 @@ func (r *run) converse() {
 		}
 		if r.state().over() {
 			r.say(bye)
-			r.host.Emit(runtime.TurnDone{Reason: "completed"})
+			r.host.Emit(runtime.TurnDone{Reason: runtime.EndTurn})
 			r.host.Emit(runtime.Turn{Assistant: false})
 		}
 	}
@@ -235,7 +235,7 @@ func (r *run) idle(m memory) bool {
 	default:
 		r.host.Emit(runtime.Turn{Assistant: true})
 		r.say("I am only a demo and know no more than my script. Write \"again\" and I begin anew.")
-		r.host.Emit(runtime.TurnDone{Reason: "completed"})
+		r.host.Emit(runtime.TurnDone{Reason: runtime.EndTurn})
 		r.host.Emit(runtime.Turn{Assistant: false})
 	}
 	return true
@@ -299,7 +299,7 @@ func (r *run) play(st *step) bool {
 
 func (r *run) stopped() bool {
 	if r.ctx.Err() == nil {
-		r.host.Emit(runtime.TurnDone{Reason: "interrupted"})
+		r.host.Emit(runtime.TurnDone{Reason: runtime.Interrupted})
 		r.host.Emit(runtime.Turn{Assistant: false})
 	}
 	return false

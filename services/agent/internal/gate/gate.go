@@ -99,8 +99,10 @@ type Options struct {
 
 // New makes the gate of a session. The owner calls Cancel or Leave, then Wait.
 func New(o Options) *Gate {
-	g := &Gate{asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before,
-		open: map[string]*entry{}, handed: map[*Settled]bool{}}
+	g := &Gate{
+		asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before,
+		open: map[string]*entry{}, handed: map[*Settled]bool{},
+	}
 	if g.before == nil {
 		g.before = func(context.Context) {}
 	}

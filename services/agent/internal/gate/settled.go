@@ -67,7 +67,8 @@ func (s *Settled) Use(tell func(Verdict) error) {
 		case refusal != "":
 			s.ack(hitl.Refused, refusal)
 		case err != nil:
-			s.gate.log.Warn("decision could not be handed over", "ask", s.ID, "error", err)
+			s.gate.log.Warn("decision could not be handed over", "ask", s.ID)
+			s.gate.log.Debug("decision could not be handed over", "ask", s.ID, "error", err) // may quote the agent
 			s.ack(hitl.Refused, "the agent did not take the decision: "+err.Error())
 		default:
 			s.ack(hitl.Applied, "")

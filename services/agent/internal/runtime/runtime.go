@@ -21,8 +21,10 @@ type Spec struct {
 	Memory json.RawMessage
 	// Open are the asks that an earlier process left open. A run that goes on
 	// by itself asks them again with the same id; nobody else does.
-	Open   []gate.Kept
-	Logger *slog.Logger
+	Open []gate.Kept
+	// MidTurn says that an earlier process was lost while it was the agent's turn.
+	MidTurn bool
+	Logger  *slog.Logger
 }
 
 // Prompt is what a person said.
@@ -60,6 +62,12 @@ type Host interface {
 	// Remember replaces the run's memory; it is on disk when it returns.
 	Remember(memory json.RawMessage) error
 }
+
+// Reasons of TurnDone that every runtime uses; others are its own.
+const (
+	EndTurn     = "end_turn"
+	Interrupted = "interrupted"
+)
 
 // Event is one thing that happened in a run. Parent names the tool call that
 // runs the sub-agent an event belongs to; empty for the main conversation.

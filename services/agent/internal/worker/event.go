@@ -30,8 +30,11 @@ func encodeEvent(e runtime.Event) *hitl.Event {
 	case runtime.ToolEnd:
 		kind, parent = hitl.EventToolCallEnd, e.Parent
 		data["tool_call_id"], data["tool_name"] = e.ID, e.Name
-		// As text, so that no reader on the way rounds its numbers.
-		data["input"] = bounded(string(e.Input))
+		// The gateway makes display text of it, so that no browser parses it.
+		data["input"] = e.Input
+		if len(e.Input) > maxText || !json.Valid(e.Input) {
+			data["input"] = bounded(string(e.Input))
+		}
 	case runtime.ToolResult:
 		kind, parent = hitl.EventToolResult, e.Parent
 		data["tool_call_id"], data["content"], data["is_error"] = e.ID, bounded(e.Content), e.IsError

@@ -186,12 +186,16 @@ func TestPublisher_EndsWithItsContext(t *testing.T) {
 	require.Empty(t, r.list())
 }
 
-// Numbers in a tool's input travel as text: no reader on the way rounds them.
-func TestEvent_ToolInputTravelsAsText(t *testing.T) {
+// A tool's input goes out byte for byte; one that is cut goes as text.
+func TestEvent_ToolInputByteForByte(t *testing.T) {
 	t.Parallel()
-	ev := encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Bash", Input: []byte(`{"n":9007199254740993}`), Parent: "p1"})
+	ev := encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Bash", Input: []byte(`{"n":9007199254740993,"s":"<&>"}`), Parent: "p1"})
 	require.Equal(t, hitl.EventToolCallEnd, ev.Type)
-	require.JSONEq(t, `{"tool_call_id":"t1","tool_name":"Bash","input":"{\"n\":9007199254740993}","parent_tool_call_id":"p1"}`, string(ev.Data))
+	require.Equal(t, `{"input":{"n":9007199254740993,"s":"<&>"},"parent_tool_call_id":"p1","tool_call_id":"t1","tool_name":"Bash"}`, string(ev.Data))
+	ev = encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Write", Input: []byte(`{"content":"` + strings.Repeat("x", maxText) + `"}`)})
+	require.Contains(t, string(ev.Data), `bytes are shown]"`)
+	ev = encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Write"})
+	require.Contains(t, string(ev.Data), `"input":""`)
 }
 
 func TestEvent_LongTextsSayThatTheyAreCut(t *testing.T) {

@@ -79,23 +79,22 @@ func newSession(w *Worker, rec *store.Session) *session {
 	return s
 }
 
-// live runs the session until it is over or left. fresh is false for one that an
-// earlier process began.
-func (s *session) live(fresh bool) {
+// live runs the session until it is over or left.
+func (s *session) live(from origin) {
 	unsubscribe, err := s.w.client.Commands(s.w.client.Session(s.id), s.command)
 	if err != nil {
 		s.log.Error("no commands", "error", err) // the client is closed: Run ends
 	} else {
 		defer unsubscribe()
 	}
-	if !fresh { // a claim has published the first state
+	if !from.fresh { // a claim has published the first state
 		s.publishState()
 	} else {
 		for _, p := range s.rec.Inbox { // nobody else touches it before the run is there
 			s.pub.push(item{event: promptEvent(p)})
 		}
 	}
-	if err := s.start(); err != nil {
+	if err := s.start(from.midTurn); err != nil {
 		s.finish(ending{message: err.Error()})
 	} else {
 		s.kick()
@@ -120,12 +119,12 @@ func (s *session) live(fresh bool) {
 	s.endPublisher(leaveLimit)
 }
 
-func (s *session) start() error {
+func (s *session) start(midTurn bool) error {
 	s.mu.Lock()
 	st, open := s.rec.State, append([]gate.Kept(nil), s.rec.Asks...)
 	spec := runtime.Spec{
 		SessionID: s.id, Cwd: st.Cwd, Mode: st.Mode, Model: st.Model,
-		Memory: s.rec.Memory, Open: open, Logger: s.log,
+		Memory: s.rec.Memory, Open: open, MidTurn: midTurn, Logger: s.log,
 	}
 	s.mu.Unlock()
 	rt := s.w.runtimes[st.Runtime]
@@ -244,7 +243,9 @@ func (s *session) bury(e ending) {
 	}
 	s.pub.push(item{event: encodeEvent(runtime.TurnDone{Reason: done})})
 	s.publishState()
-	s.log.Info("session is dead", "reason", e.reason, "error", e.message)
+	// The message may quote the agent.
+	s.log.Info("session is dead", "reason", e.reason, "failed", e.message != "")
+	s.log.Debug("session is dead", "error", e.message)
 	if s.endPublisher(0) {
 		if err := s.w.dir.Delete(s.id); err != nil {
 			s.log.Error("dead session is still on disk", "error", err)

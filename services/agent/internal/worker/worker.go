@@ -216,7 +216,7 @@ func (w *Worker) claim(ctx context.Context, rec *store.Session) bool {
 		w.log.Error("session not stored", "session", id, "error", err)
 	}
 	w.log.Info("session claimed", "session", id, "runtime", rec.State.Runtime)
-	w.launch(rec, true)
+	w.launch(rec, origin{fresh: true})
 	return true
 }
 
@@ -249,7 +249,13 @@ func sessionTitle(st *hitl.Start) string {
 	return t
 }
 
-func (w *Worker) launch(rec *store.Session, fresh bool) {
+// origin says how this process came to a session.
+type origin struct {
+	fresh   bool // claimed just now
+	midTurn bool // taken up again, it was the agent's turn
+}
+
+func (w *Worker) launch(rec *store.Session, from origin) {
 	s := newSession(w, rec)
 	w.mu.Lock()
 	w.sessions[s.id] = s
@@ -258,7 +264,7 @@ func (w *Worker) launch(rec *store.Session, fresh bool) {
 	if stopped {
 		s.leave()
 	}
-	w.wg.Go(func() { s.live(fresh) })
+	w.wg.Go(func() { s.live(from) })
 }
 
 func (w *Worker) remove(s *session) {
@@ -307,14 +313,5 @@ func (w *Worker) revive(rec *store.Session) {
 		w.log.Error("session not stored", "session", st.SessionID, "error", err)
 	}
 	w.log.Info("session taken up again", "session", st.SessionID, "generation", st.Generation, "open_asks", len(rec.Asks))
-	w.launch(rec, false)
-	if midTurn && len(rec.Asks) == 0 && len(rec.Inbox) == 0 && st.Runtime != "demo" {
-		w.mu.Lock()
-		s := w.sessions[st.SessionID]
-		w.mu.Unlock()
-		if s != nil {
-			s.Emit(runtime.Note{Message: "The worker was restarted in the middle of a turn, which ended there. The next message goes on."})
-			s.Emit(runtime.TurnDone{Reason: "worker_restarted"})
-		}
-	}
+	w.launch(rec, origin{midTurn: midTurn})
 }
