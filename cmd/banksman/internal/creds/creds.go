@@ -1,0 +1,133 @@
+// Package creds is the command "banksman creds": it writes accounts,
+// credentials and the server configuration, and can make the streams.
+package creds
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/cmd/banksman/internal/cli"
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/natsd"
+)
+
+const usage = `banksman creds writes NATS accounts, credential files and a server configuration.
+
+  banksman creds --data DIR                 one machine: owners agents and cli
+  banksman creds --data DIR --owner ci      one more owner; nothing else changes
+  banksman creds --data DIR --provision     makes the streams on the running server
+
+Start the server with: nats-server -c DIR/nats/server.conf
+After adding an owner: nats-server --signal reload, no restart is needed.
+
+`
+
+// Command is "banksman creds"; it returns the exit code.
+func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
+	stdout, stderr := stdio.Out, stdio.Err
+	fs := flag.NewFlagSet("banksman creds", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	var plan natsd.Plan
+	var owners, callers, urls list
+	durability := fs.String("durability", "", "always (default) or relaxed: flush before each acknowledgement, or every two minutes")
+	fs.StringVar(&plan.Dir, "data", stdio.DataDir, "data `directory` (default as of banksman up)")
+	fs.StringVar(&plan.Host, "host", "", "`address` the server listens on (default 127.0.0.1)")
+	fs.IntVar(&plan.Port, "port", 0, "client `port` (default 4222 if free, else a free one; then kept)")
+	fs.Var(&owners, "owner", "add an owner `name` (tenant/name for another tenant); repeatable")
+	fs.Var(&callers, "caller", "add a caller of the service API; repeatable")
+	fs.Var(&urls, "url", "`address` of the server as clients reach it; repeatable")
+	provision := fs.Bool("provision", false, "make the streams on the running server")
+	replicas := fs.Int("replicas", 1, "copies of each stream, 3 in a cluster (with --provision)")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return cli.ExitOK
+		}
+		return cli.ExitError
+	}
+	if fs.NArg() > 0 {
+		fmt.Fprintf(stderr, "banksman creds: unexpected argument %q\n", fs.Arg(0))
+		return 2
+	}
+	if plan.Dir == "" {
+		var err error
+		if plan.Dir, err = cli.DefaultDataDir(); err != nil {
+			fmt.Fprintln(stderr, "banksman creds:", err)
+			return 1
+		}
+	}
+	plan.Durability = natsd.Durability(*durability)
+	plan.URLs = urls
+	plan.Owners = []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}}
+	pools := []journal.Pool{{Tenant: bus.DefaultTenant, Pool: "agents"}}
+	for _, o := range owners {
+		tenant, name := split(o)
+		plan.Owners = append(plan.Owners, natsd.Owner{Tenant: tenant, Name: name, Pool: true, Caller: true})
+		pools = append(pools, journal.Pool{Tenant: tenant, Pool: name})
+	}
+	for _, c := range callers {
+		tenant, name := split(c)
+		plan.Callers = append(plan.Callers, natsd.Caller{Tenant: tenant, Name: name})
+	}
+	if err := natsd.Write(plan); err != nil {
+		fmt.Fprintln(stderr, "banksman creds:", err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "configuration: %s\ncredentials:   %s/creds\n", natsd.ConfigFile(plan.Dir), plan.Dir)
+	if *provision {
+		if err := Provision(ctx, plan.Dir, nil, journal.Config{Replicas: *replicas, Pools: pools}); err != nil {
+			fmt.Fprintln(stderr, "banksman creds: make the streams:", err)
+			return 1
+		}
+		fmt.Fprintln(stdout, "streams:       ready")
+	}
+	return 0
+}
+
+// Provision makes what is missing of the streams, with the provisioner's
+// credential below dir. urls, where given, replace the file's.
+func Provision(ctx context.Context, dir string, urls []string, cfg journal.Config, opts ...nats.Option) error {
+	c, err := bus.LoadCredentials(natsd.CredentialsFile(dir, bus.RoleProvisioner, "", ""))
+	if err != nil {
+		return err
+	}
+	auth, err := c.Auth()
+	if err != nil {
+		return err
+	}
+	if len(urls) == 0 {
+		urls = c.URLs
+	}
+	nc, err := nats.Connect(strings.Join(urls, ","), append(opts, auth, nats.Name("banksman provisioner"))...)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", strings.Join(urls, ","), err)
+	}
+	defer nc.Close()
+	return journal.Provision(ctx, nc, cfg)
+}
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(v string) error {
+	*l = append(*l, v)
+	return nil
+}
+
+func split(s string) (tenant, name string) {
+	if t, n, ok := strings.Cut(s, "/"); ok {
+		return t, n
+	}
+	return bus.DefaultTenant, s
+}

@@ -1,0 +1,305 @@
+// Package up is the command "banksman up": NATS server, gateway, notifier and
+// one agent worker in one process.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/cmd/banksman/internal/cli"
+	"github.com/banksman/banksman/cmd/banksman/internal/creds"
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/pkg/run"
+	"github.com/banksman/banksman/services/agent"
+	"github.com/banksman/banksman/services/gateway"
+)
+
+// Options are what a person chooses; the command fills them from its flags.
+type Options struct {
+	Listen      string // where people are served
+	Data        string // everything that lasts
+	NATS        string // an outside server instead of the embedded one
+	NATSPort    int    // of the embedded server; 0 keeps the chosen one
+	Demo        bool   // start the demo session at once
+	Durability  natsd.Durability
+	TestLogin   string // file for a session token, unattended tests only
+	Claude      string // path of the CLI; empty looks it up
+	OrphanAfter time.Duration
+	Webhooks    string // the notifier's configuration file
+	Logger      *slog.Logger
+	Stdout      io.Writer
+}
+
+const (
+	startLimit = 60 * time.Second
+	stopLimit  = 20 * time.Second // of each part
+)
+
+// Run works until ctx ends, which is no error.
+func Run(ctx context.Context, o Options) error {
+	if err := os.MkdirAll(o.Data, 0o700); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	data, err := filepath.Abs(o.Data)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	o.Data = data
+	// Taken first: an address that is in use must not cost a server start.
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	s := &stack{Options: o, listener: listener, failed: make(chan error, 1)}
+	defer s.listener.Close() // again is harmless; the gateway closes it first
+	life := run.New(o.Logger, s.steps()...)
+	// A start that takes this long will not end by waiting.
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	err = life.Start(starting)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // Ctrl-C during the start
+		}
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		err = nil
+		fmt.Fprintln(o.Stdout, "\nStopping; what waits is kept.")
+	case err = <-s.failed:
+	}
+	return errors.Join(err, life.Stop())
+}
+
+// stack is what the steps hand to each other.
+type stack struct {
+	Options
+	listener net.Listener
+	server   *natsd.Server // nil with an outside server
+	conn     []nats.Option
+	worker   *bus.Client
+	gateway  *gateway.Gateway
+	failed   chan error // capacity 1: the first part that ended by itself
+}
+
+// steps are the parts in the order they start; they stop in reverse, so that
+// the worker can still say what becomes of its sessions.
+func (s *stack) steps() []run.Step {
+	var steps []run.Step
+	if s.NATS == "" {
+		steps = append(steps, run.Step{
+			Name: "NATS server", Start: s.startServer, StopTimeout: stopLimit,
+			Stop: func(context.Context) error {
+				s.server.Shutdown()
+				return nil
+			},
+		})
+	}
+	return append(steps,
+		run.Step{Name: "streams", Start: s.provision},
+		s.service("gateway", func(ctx context.Context) (func(context.Context) error, error) {
+			if err := s.newGateway(ctx); err != nil {
+				return nil, err
+			}
+			return s.gateway.Run, nil
+		}),
+		s.service("agent worker", func(ctx context.Context) (func(context.Context) error, error) {
+			a, err := s.newAgent(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				defer s.worker.Close()
+				return a.Run(ctx)
+			}, nil
+		}),
+		run.Step{Name: "announcement", Start: s.announce, Stop: func(context.Context) error {
+			return os.Remove(cli.InstanceFile(s.Data))
+		}},
+	)
+}
+
+// service makes a step of a part that runs until its context ends. A part that
+// ends before is a failure of the whole.
+func (s *stack) service(name string, start func(context.Context) (func(context.Context) error, error)) run.Step {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1) // written once, by the part's goroutine
+	return run.Step{
+		Name: name, StopTimeout: stopLimit,
+		Start: func(starting context.Context) error {
+			work, err := start(starting)
+			if err != nil {
+				cancel()
+				return err
+			}
+			go func() {
+				err := work(ctx)
+				if ctx.Err() == nil {
+					if err == nil {
+						err = errors.New("it ended by itself")
+					}
+					select {
+					case s.failed <- fmt.Errorf("%s: %w", name, err):
+					default:
+					}
+				}
+				done <- err
+			}()
+			return nil
+		},
+		Stop: func(stopping context.Context) error {
+			cancel()
+			select {
+			case err := <-done:
+				return err
+			case <-stopping.Done():
+				return stopping.Err()
+			}
+		},
+	}
+}
+
+func (s *stack) startServer(ctx context.Context) error {
+	plan := natsd.Plan{
+		Dir: s.Data, Durability: s.Durability,
+		Owners: []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}},
+	}
+	plan.Port = s.NATSPort
+	_, err := os.Stat(natsd.ConfigFile(s.Data))
+	first := errors.Is(err, os.ErrNotExist)
+	if err := natsd.Write(plan); err != nil {
+		return err
+	}
+	start := func() (err error) {
+		s.server, err = natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(s.Data), Logger: s.Logger})
+		return err
+	}
+	err = start()
+	if err != nil && first && s.NATSPort == 0 {
+		// Somebody took the port between its choice and now. Later the port is
+		// kept, because askers wait on it.
+		plan.Port = natsd.RandomPort
+		if err := natsd.Write(plan); err != nil {
+			return err
+		}
+		err = start()
+	}
+	if err != nil {
+		return err
+	}
+	s.conn = []nats.Option{s.server.InProcess()}
+	return nil
+}
+
+// provision makes the streams. With an outside server they may have been made
+// by somebody else, who then holds the provisioner's credential.
+func (s *stack) provision(ctx context.Context) error {
+	var urls []string
+	if s.NATS != "" {
+		urls = []string{s.NATS}
+		file := natsd.CredentialsFile(s.Data, bus.RoleProvisioner, "", "")
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+	}
+	return creds.Provision(ctx, s.Data, urls, journal.Config{
+		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: "agents"}},
+	}, s.conn...)
+}
+
+func (s *stack) credentials(role bus.Role, name string) (*bus.Credentials, error) {
+	file := natsd.CredentialsFile(s.Data, role, bus.DefaultTenant, name)
+	c, err := bus.LoadCredentials(file)
+	if errors.Is(err, os.ErrNotExist) && s.NATS != "" {
+		return nil, fmt.Errorf("%w\nwith --nats the credentials must be there already: banksman creds --data %s writes them, and a server configuration that knows them", err, s.Data)
+	}
+	if err == nil && s.NATS != "" {
+		c.URLs = []string{s.NATS}
+	}
+	return c, err
+}
+
+func (s *stack) newGateway(ctx context.Context) error {
+	c, err := s.credentials(bus.RoleGateway, "")
+	if err != nil {
+		return err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	s.gateway, err = gateway.New(ctx, gateway.Options{
+		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd,
+		OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
+	})
+	return err
+}
+
+func (s *stack) newAgent(ctx context.Context) (*agent.Agent, error) {
+	c, err := s.credentials(bus.RoleOwner, "agents")
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	s.worker, err = bus.Connect(ctx, c, bus.Options{Name: "banksman agent", Logger: s.Logger, Nats: s.conn})
+	if err != nil {
+		return nil, err
+	}
+	return agent.New(agent.Options{
+		Logger: s.Logger, Client: s.worker, DataDir: filepath.Join(s.Data, "agent"), ClaudePath: s.Claude,
+		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd,
+	})
+}
+
+// announce tells how to get in.
+func (s *stack) announce(ctx context.Context) error {
+	url, err := s.gateway.Login(ctx)
+	if err != nil {
+		return err
+	}
+	in := cli.Instance{PID: os.Getpid(), HTTP: "http://" + s.listener.Addr().String(), NATS: s.NATS, StartedAt: time.Now().UTC()}
+	if s.server != nil {
+		in.NATS = s.server.ClientURL()
+	}
+	if err := in.Write(s.Data); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "\nBanksman is up. Open this once in your browser:\n\n  %s\n\n", url)
+	fmt.Fprintf(s.Stdout, "Try it from another terminal:\n\n  %s ask --tool Bash --input '{\"command\":\"make deploy\"}'%s\n\nCtrl-C stops it; what waits is kept in %s\n", s.command(), s.dataFlag(), s.Data)
+	return nil
+}
+
+// command is how this program is called from a terminal in this directory.
+func (s *stack) command() string {
+	if exe, err := os.Executable(); err == nil && strings.HasPrefix(exe, os.TempDir()) {
+		return "go run ./cmd/banksman" // go run builds into the temp directory
+	}
+	return "banksman"
+}
+
+func (s *stack) dataFlag() string {
+	if dir, err := cli.DefaultDataDir(); err == nil && dir == s.Data {
+		return ""
+	}
+	return " --data " + s.Data
+}
