@@ -1,0 +1,255 @@
+// Package engine decides what is sent when, and to whom. It turns events into
+// planned deliveries in the ledger and carries planned deliveries out.
+//
+// The rules: an event is handled once its deliveries are in the ledger. An
+// attempt needs the claim of its delivery, and looks after the claim whether the
+// interaction is over. Whoever handles the end of an interaction first records
+// that it is over, then looks at the deliveries. So one of the two sees the
+// other, in whatever order they run.
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/banksman/banksman/pkg/run"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
+)
+
+// DefaultLease is how long a claim is good; it must be longer than any attempt.
+const DefaultLease = 30 * time.Second
+
+// late is the age at which an event counts as found on the way back from an
+// absence. What follows it gets settle to arrive before anything is sent.
+const (
+	late   = 10 * time.Second
+	settle = 2 * time.Second
+)
+
+// Schedule is the pause after the first, second, ... failed attempt.
+var Schedule = []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+
+// Route is a channel and when it is used.
+type Route struct {
+	Name     string // a token
+	After    time.Duration
+	Reminder bool
+	// Target names the endpoint, for remembering that it is gone.
+	Target  string
+	Channel channel.Channel
+}
+
+// Options wire an Engine. Every field is needed.
+type Options struct {
+	Logger  *slog.Logger
+	Ledger  *ledger.Ledger
+	Routes  []Route
+	Clock   Clock
+	Replica string // unique to this process
+	// Link makes the address of an interaction's page; empty: there is none.
+	Link  func(key string) string
+	Lease time.Duration
+}
+
+// Engine is one replica's part in the work.
+type Engine struct {
+	Options
+	lanes []*lane
+}
+
+// New makes an Engine.
+func New(o Options) *Engine {
+	e := &Engine{Options: o}
+	for _, r := range o.Routes {
+		e.lanes = append(e.lanes, newLane(e, r))
+	}
+	return e
+}
+
+// Run carries deliveries out until ctx ends, which is no error. It returns when
+// no attempt is under way; those that were are finished and recorded.
+func (e *Engine) Run(ctx context.Context) error {
+	ready := make(chan struct{}) // closed by the watch
+	g := run.NewGroup(ctx)
+	g.Go("ledger", func(ctx context.Context) error {
+		return e.Ledger.Watch(ctx, ledger.Watcher{
+			Delivery: func(r *ledger.Record) { e.observe(r, true) },
+			Gone:     e.gone,
+			Ready:    func() { close(ready) },
+			Broken: func(key string, err error) {
+				e.Logger.Error("an entry of the ledger cannot be read", "key", key, "error", err)
+			},
+		})
+	})
+	for _, l := range e.lanes {
+		g.Go("channel "+l.Name, func(ctx context.Context) error {
+			select {
+			case <-ready:
+				return l.run(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		})
+	}
+	err := g.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Idle says that all events stored so far have been handled: what was planned
+// before is really open.
+func (e *Engine) Idle() {
+	for _, l := range e.lanes {
+		l.release()
+	}
+}
+
+func (e *Engine) lane(name string) *lane {
+	for _, l := range e.lanes {
+		if l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// observe takes a version of a delivery, from the watch or from a write.
+func (e *Engine) observe(r *ledger.Record, watched bool) {
+	if l := e.lane(r.Key.Channel); l != nil {
+		l.observe(r, watched)
+	}
+}
+
+func (e *Engine) gone(g ledger.Gone) {
+	if l := e.lane(g.Channel); l != nil && l.Target == g.Target {
+		l.dropped.Store(true)
+	}
+}
+
+// Opened plans what is to be told of a new interaction. nil means that nothing
+// of it can get lost any more.
+func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, s *wire.Summary) error {
+	now := e.Clock.Now()
+	if s.ExpiresAt != nil && !s.ExpiresAt.After(now) {
+		return nil // its end is on the way, or has been handled
+	}
+	switch _, err := e.Ledger.Over(ctx, ref); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, ledger.ErrNotFound):
+		return err
+	}
+	earliest := time.Time{}
+	if now.Sub(stored) > late {
+		earliest = now.Add(settle)
+	}
+	for _, l := range e.lanes {
+		if l.dropped.Load() {
+			continue
+		}
+		due := s.CreatedAt.Add(l.After)
+		if limit := now.Add(l.After); due.After(limit) {
+			due = limit // our clock is behind the server's
+		}
+		if due.Before(earliest) {
+			due = earliest
+		}
+		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepOpen, Channel: l.Name}, due, e.alert(channel.Opened, ref, s, s.CreatedAt)); err != nil {
+			return err
+		}
+		// A reminder whose time has come already would only double the alert.
+		at := s.AttentionAt
+		if !l.Reminder || at == nil || !at.After(now) || !at.After(due) || s.ExpiresAt != nil && !at.Before(*s.ExpiresAt) {
+			continue
+		}
+		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepReminder, Channel: l.Name}, *at, e.alert(channel.Reminder, ref, s, *at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert) error {
+	a.ID = messageID(k)
+	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a})
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		e.observe(r, false)
+	}
+	return nil
+}
+
+// messageID is the same for every attempt of a delivery, whoever makes it.
+func messageID(k ledger.Key) string {
+	sum := sha256.Sum256([]byte("banksman alert\x00" + k.String()))
+	return "msg_" + hex.EncodeToString(sum[:16])
+}
+
+// Closed takes back what was not sent and plans what is to be told of the end.
+// settled is false while somebody may be sending: then it is to be called again.
+func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (settled bool, err error) {
+	at := e.Clock.Now()
+	if c.Decision != nil {
+		at = c.Decision.DecidedAt
+	}
+	first, err := e.Ledger.MarkOver(ctx, ref, ledger.Over{Outcome: c.Outcome, At: at.UTC()})
+	if err != nil {
+		return false, err
+	}
+	if first {
+		e.logEnd(ref, c)
+	}
+	settled = true
+	for _, l := range e.lanes {
+		told := false
+		for _, step := range []ledger.Step{ledger.StepOpen, ledger.StepReminder} {
+			r, err := e.takeBack(ctx, ledger.Key{Ref: ref, Step: step, Channel: l.Name})
+			switch {
+			case errors.Is(err, ledger.ErrNotFound):
+			case err != nil:
+				return false, err
+			case r.State.Final():
+				told = told || r.Told()
+			default:
+				settled = false
+			}
+		}
+		if !told || l.dropped.Load() {
+			continue
+		}
+		a := e.alert(channel.Closed, ref, &c.Summary, at)
+		addEnd(&a, c, at)
+		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepClosed, Channel: l.Name}, e.Clock.Now(), a); err != nil {
+			return false, err
+		}
+	}
+	return settled, nil
+}
+
+// takeBack turns a planned delivery into a retracted one. What it returns is
+// not final where somebody is sending it.
+func (e *Engine) takeBack(ctx context.Context, k ledger.Key) (*ledger.Record, error) {
+	r, err := e.Ledger.Get(ctx, k)
+	for err == nil && r.State == ledger.Planned {
+		next := r.Entry
+		next.State, next.Alert, next.Problem = ledger.Retracted, nil, overFirst
+		if r, _, err = e.Ledger.Update(ctx, r, next); err == nil {
+			if r == nil {
+				return nil, ledger.ErrNotFound
+			}
+			e.observe(r, false)
+		}
+	}
+	return r, err
+}

@@ -1,0 +1,224 @@
+package notifier
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/notifier/internal/engine"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/source"
+)
+
+const (
+	// handleLimit bounds the handling of one event; it is shorter than the time
+	// after which the event is given to another replica.
+	handleLimit = 8 * time.Second
+	// retryIn is when an event comes again whose handling did not succeed.
+	retryIn = 2 * time.Second
+	// claimedIn is when the end of an interaction comes again about which
+	// somebody is sending at this moment.
+	claimedIn = time.Second
+)
+
+// Clock tells the time and waits; tests have one of their own.
+type Clock = engine.Clock
+
+// Options wire a Notifier.
+type Options struct {
+	Logger *slog.Logger // nil discards
+	// Credentials of the role notifier. Required.
+	Credentials *bus.Credentials
+	// NATS are further connection options, for example an in-process server.
+	NATS   []nats.Option
+	Config Config
+	// BaseURL is the address people reach the web interface at; links are made
+	// of it. Empty: alerts carry no link.
+	BaseURL string
+	// Clock is the machine's by default.
+	Clock Clock
+}
+
+// Notifier is one replica of the service.
+type Notifier struct {
+	log    *slog.Logger
+	conn   *connection
+	engine *engine.Engine
+	tenant string
+	routes []engine.Route
+	close  sync.Once
+}
+
+// New connects, and makes the ledger where it is missing. ctx bounds that only.
+// Run or Close gives the connection up again.
+func New(ctx context.Context, o Options) (*Notifier, error) {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	log = log.With("component", "notifier")
+	if o.Credentials == nil {
+		return nil, errors.New("notifier: Credentials: missing")
+	}
+	if o.Credentials.Role != bus.RoleNotifier {
+		return nil, fmt.Errorf("notifier: Credentials: have the role %s, this service needs %s", o.Credentials.Role, bus.RoleNotifier)
+	}
+	base, err := baseURL(o.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("notifier: BaseURL: %w", err)
+	}
+	if err := o.Config.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Notifier{log: log, tenant: o.Credentials.Tenant}
+	from := base
+	if from == "" {
+		from = "urn:banksman:" + n.tenant
+	}
+	for _, c := range o.Config.channels() {
+		r, ferr := c.route(log, from)
+		if ferr != nil {
+			return nil, &ConfigError{Field: c.Name, Err: ferr}
+		}
+		n.routes = append(n.routes, r)
+	}
+	if n.conn, err = connect(ctx, o.Credentials, o.NATS, log); err != nil {
+		return nil, err
+	}
+	l, err := ledger.Open(ctx, n.conn.Conn, o.Config.LedgerReplicas)
+	if err != nil {
+		n.Close()
+		return nil, fmt.Errorf("notifier: %w", err)
+	}
+	clock := o.Clock
+	if clock == nil {
+		clock = engine.System{}
+	}
+	n.engine = engine.New(engine.Options{
+		Logger: log, Ledger: l, Routes: n.routes, Clock: clock, Replica: rand.Text(), Lease: engine.DefaultLease,
+		Link: func(key string) string {
+			if base == "" {
+				return ""
+			}
+			return base + "/#/i/" + key
+		},
+	})
+	return n, nil
+}
+
+// baseURL checks and trims the address that links begin with.
+func baseURL(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", errors.New("not an address such as https://banksman.example.com")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("must not contain a user, a query or a fragment")
+	}
+	return strings.TrimRight(s, "/"), nil
+}
+
+// Run works until ctx ends, and returns nil then: attempts under way are
+// finished, everything else is left to another replica or the next start. Any
+// other end is an error, and the process should be started again.
+func (n *Notifier) Run(ctx context.Context) error {
+	defer n.Close()
+	g := run.NewGroup(ctx)
+	g.Go("engine", n.engine.Run)
+	g.Go("events", func(ctx context.Context) error {
+		return source.Run(ctx, source.Options{
+			Logger: n.log, Conn: n.conn.Conn, Stream: journal.Events, Durable: journal.NotifierDurable(n.tenant),
+			Handle: n.handle, Idle: n.engine.Idle,
+		})
+	})
+	g.Go("connection", func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.conn.closed:
+			return n.conn.why()
+		}
+	})
+	n.log.Info("notifier is running", "channels", len(n.routes))
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("notifier: %w", err)
+	}
+	return nil
+}
+
+// Close gives the connection up. Run does it by itself.
+func (n *Notifier) Close() {
+	n.close.Do(func() {
+		n.conn.close()
+		for _, r := range n.routes {
+			if c, ok := r.Channel.(interface{ Close() }); ok {
+				c.Close()
+			}
+		}
+	})
+}
+
+// handle brings one event into the ledger.
+func (n *Notifier) handle(ctx context.Context, ev source.Event) source.Verdict {
+	ctx, cancel := context.WithTimeout(ctx, handleLimit)
+	defer cancel()
+	settled, err := n.apply(ctx, ev)
+	var bad *badEvent
+	switch {
+	case errors.As(err, &bad):
+		n.log.Error("an event that cannot be read is dropped", "seq", ev.Seq, "error", err)
+		return source.Drop()
+	case err != nil:
+		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			n.log.Warn("an event could not be handled yet", "seq", ev.Seq, "error", err)
+		}
+		return source.Again(retryIn)
+	case !settled:
+		return source.Again(claimedIn)
+	}
+	return source.Done()
+}
+
+// badEvent can never be handled.
+type badEvent struct{ err error }
+
+func (e *badEvent) Error() string { return e.err.Error() }
+
+func (n *Notifier) apply(ctx context.Context, ev source.Event) (settled bool, err error) {
+	p, err := subject.Parse(ev.Subject)
+	if err != nil {
+		return false, &badEvent{err}
+	}
+	if p.Kind != "ixe" || p.Tenant != n.tenant {
+		return false, &badEvent{fmt.Errorf("subject %q is none of tenant %s", ev.Subject, n.tenant)}
+	}
+	if p.Tail == subject.Closed {
+		var e wire.Ended
+		if err := json.Unmarshal(ev.Data, &e); err != nil {
+			return false, &badEvent{fmt.Errorf("decode a closed event: %w", err)}
+		}
+		return n.engine.Closed(ctx, p.Ref(), &e.Closed)
+	}
+	var e wire.Opened
+	if err := json.Unmarshal(ev.Data, &e); err != nil {
+		return false, &badEvent{fmt.Errorf("decode an open event: %w", err)}
+	}
+	return true, n.engine.Opened(ctx, p.Ref(), ev.Stored, &e.Summary)
+}
