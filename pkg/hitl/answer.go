@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
 // DecodeAnswers reads the answers to a request's questions in any of the forms
@@ -17,7 +19,7 @@ import (
 func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 	// Keys may be question texts, and those may differ in case only. What is
 	// decoded into a struct is looked at more strictly below.
-	if err := checkExact(raw); err != nil {
+	if err := strictjson.CheckExact(raw); err != nil {
 		return nil, []Field{{"answers", "is not valid JSON: " + err.Error()}}
 	}
 	var c checker

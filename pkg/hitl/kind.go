@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/schema"
+	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
 // Verbs a person may use.
@@ -184,7 +187,7 @@ func checkForm(r *Request) []Field {
 		c.add("schema", "is missing")
 		return c.fields
 	}
-	if _, err := parseSchema(r.Schema); err != nil {
+	if _, err := schema.Parse(r.Schema); err != nil {
 		c.add("schema", err.Error())
 	}
 	return c.fields
@@ -197,15 +200,19 @@ func answerForm(r *Request, p *Response, c *Content) []Field {
 	if json.Unmarshal(content, &text) == nil {
 		content = json.RawMessage(text)
 	}
-	if err := checkExact(content); err != nil {
+	if err := strictjson.CheckExact(content); err != nil {
 		return []Field{{Field: "content", Problem: "is not valid JSON: " + err.Error()}}
 	}
-	s, err := parseSchema(r.Schema)
+	s, err := schema.Parse(r.Schema)
 	if err != nil {
 		return []Field{{Field: "schema", Problem: err.Error()}}
 	}
 	c.Content = content
-	return s.check(content)
+	var fields []Field
+	for _, p := range s.Check(content) {
+		fields = append(fields, Field(p))
+	}
+	return fields
 }
 
 // Budget words a duration for a person: "10 minutes", "90 seconds".

@@ -256,9 +256,15 @@ func (r *Request) Validate() error {
 	c.need("title", r.Title)
 	c.max("title", r.Title, MaxTitle)
 	for _, f := range []struct{ name, value string }{
-		{"id", r.ID}, {"key", r.Key}, {"kind", r.Kind}, {"session_id", r.SessionID},
-		{"project_id", r.ProjectID}, {"parent_session", r.ParentSession}, {"agent_name", r.AgentName},
-		{"turn_id", r.TurnID}, {"tool_call_id", r.ToolCallID},
+		{"id", r.ID},
+		{"key", r.Key},
+		{"kind", r.Kind},
+		{"session_id", r.SessionID},
+		{"project_id", r.ProjectID},
+		{"parent_session", r.ParentSession},
+		{"agent_name", r.AgentName},
+		{"turn_id", r.TurnID},
+		{"tool_call_id", r.ToolCallID},
 	} {
 		c.max(f.name, f.value, MaxIdentifier)
 	}

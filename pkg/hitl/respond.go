@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
 // Response is one attempt to decide, as every door takes it: WebSocket, HTTP,
@@ -172,7 +174,7 @@ func editedInput(raw json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if err := checkExact(raw); err != nil {
+	if err := strictjson.CheckExact(raw); err != nil {
 		return nil, Invalid("updated_input", "is not valid JSON: %v", err)
 	}
 	if t := strings.TrimSpace(string(raw)); !strings.HasPrefix(t, "{") {

@@ -1,4 +1,6 @@
-package hitl
+// Package schema checks forms: the flat part of JSON Schema that they are
+// written in, and what people fill in.
+package schema
 
 import (
 	"bytes"
@@ -12,15 +14,20 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
-// schema is the flat part of JSON Schema that forms use: an object whose
+// Schema is the flat part of JSON Schema that forms use: an object whose
 // properties are strings, numbers, integers, booleans or lists of enum values.
-type schema struct {
+type Schema struct {
 	Type       string                `json:"type"`
 	Properties map[string]*formField `json:"properties"`
 	Required   []string              `json:"required"`
 }
+
+// Problem is what is wrong with one field.
+type Problem struct{ Field, Problem string }
 
 type formField struct {
 	Type      string            `json:"type"`
@@ -41,8 +48,9 @@ type constant struct {
 	Const json.RawMessage `json:"const"`
 }
 
-func parseSchema(raw json.RawMessage) (*schema, error) {
-	var s schema
+// Parse reads a schema and refuses what forms do not support.
+func Parse(raw json.RawMessage) (*Schema, error) {
+	var s Schema
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("is not a JSON Schema: %w", err)
 	}
@@ -82,16 +90,17 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	return &s, nil
 }
 
-// check lists what is wrong with a filled-in form, a problem per field.
-func (s *schema) check(content json.RawMessage) []Field {
+// Check lists what is wrong with a filled-in form, by field.
+func (s *Schema) Check(content json.RawMessage) []Problem {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(content, &values); err != nil || values == nil {
-		return []Field{{Field: "content", Problem: "must be a JSON object"}}
+		return []Problem{{"content", "must be a JSON object"}}
 	}
-	var c checker
+	var problems []Problem
+	add := func(name, problem string) { problems = append(problems, Problem{"content." + name, problem}) }
 	for _, name := range s.Required {
 		if v, ok := values[name]; !ok || string(v) == "null" || string(v) == `""` {
-			c.add("content."+name, "is missing")
+			add(name, "is missing")
 		}
 	}
 	names := make([]string, 0, len(values))
@@ -102,14 +111,14 @@ func (s *schema) check(content json.RawMessage) []Field {
 	for _, name := range names {
 		f := s.Properties[name]
 		if f == nil {
-			c.add("content."+name, "is not a field of the form")
+			add(name, "is not a field of the form")
 			continue
 		}
 		if problem := f.check(values[name]); problem != "" {
-			c.add("content."+name, problem)
+			add(name, problem)
 		}
 	}
-	return c.fields
+	return problems
 }
 
 func (f *formField) check(raw json.RawMessage) string {
@@ -175,13 +184,13 @@ func (f *formField) checkEnum(raw json.RawMessage) string {
 	if len(choices) == 0 {
 		return ""
 	}
-	got, err := Canonical(raw)
+	got, err := strictjson.Canonical(raw)
 	if err != nil {
 		return "is not valid JSON"
 	}
 	var names []string
 	for _, e := range choices {
-		want, err := Canonical(e)
+		want, err := strictjson.Canonical(e)
 		if err == nil && bytes.Equal(got, want) {
 			return ""
 		}
