@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,14 +136,19 @@ func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
 
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// told is a step of a resumed conversation. Whether the CLI still knows the call
-// that was lost, and then reports its outcome as unknown, depends on what it had
-// written down when it was killed.
-func told(toolUseID string, st modelapi.Step) []modelapi.Step {
+// told is a step of a resumed conversation. Which of the calls that were lost the
+// CLI still knows, and then reports with an unknown outcome, depends on what it
+// had written down when it was killed.
+func told(st modelapi.Step, calls ...string) []modelapi.Step {
 	st.Optional = true
-	known := st
-	known.Results = []modelapi.Result{{ToolUseID: toolUseID, Contains: "interrupted", IsError: true}}
-	return []modelapi.Step{st, known}
+	steps := []modelapi.Step{st}
+	for _, id := range calls {
+		for _, known := range steps {
+			known.Results = append(slices.Clone(known.Results), modelapi.Result{ToolUseID: id, Contains: "interrupted", IsError: true})
+			steps = append(steps, known)
+		}
+	}
+	return steps
 }
 
 // A worker stops while a call waits; its successor gets the decision to the
@@ -160,10 +166,10 @@ func TestClaude_B49_ADecisionOutlivesItsWorker(t *testing.T) {
 			modelapi.Text("That was it."),
 		}},
 	)
-	require.NoError(t, api.Add(told("toolu_r1", modelapi.Step{
+	require.NoError(t, api.Add(told(modelapi.Step{
 		Name: "told", Conv: "scene-restart", UserText: "Decision: approved",
 		Reply: []modelapi.Block{modelapi.ToolUse("toolu_r2", "Bash", input)},
-	})...))
+	}, "toolu_r1")...))
 	k := w.worker(s)
 	id := w.begin(hitl.Start{Runtime: "claude", Prompt: "scene-restart: go"})
 	p := w.request("ran.txt", tool("Bash", "ran.txt"))
@@ -199,9 +205,9 @@ func TestClaude_B48_KillNineIsNoDenial(t *testing.T) {
 			modelapi.ToolUse("toolu_k2", "AskUserQuestion", question3),
 		}},
 	)
-	require.NoError(t, api.Add(told("toolu_k1", modelapi.Step{
+	require.NoError(t, api.Add(told(modelapi.Step{
 		Name: "told", Conv: "scene-kill", UserText: "wrote:\nMilk, \"warm\"\n\n2. Tool AskUserQuestion", Reply: []modelapi.Block{modelapi.Text("Milk then.")},
-	})...))
+	}, "toolu_k1", "toolu_k2")...))
 	child := w.child(s)
 	id := w.begin(hitl.Start{Runtime: "claude", Prompt: "scene-kill: go"})
 	p := w.request("tea", asks("Tea or coffee?"))

@@ -29,9 +29,13 @@ func TestDemoSession_D0_05_EveryKindAndARestart(t *testing.T) {
 	w.acked(p, hitl.Applied)
 
 	p = w.request("edit", tool("Edit", "config.yaml"))
+	early := hitl.Command{Type: hitl.CommandMessage, Text: "are you there?", CommandID: "m0"}
+	require.Equal(t, "ok", w.command(id, early).Status)
+	w.saw(id, hitl.EventText, "I heard you")
 	k.end() // as by SIGTERM: the card stays
 	k = w.worker(s)
 	require.Equal(t, hitl.StateAssistantTurn, w.generation(id, 2).State)
+	require.Equal(t, "duplicate", w.command(id, early).Status, "a command is done once, over a restart too")
 	w.decide(p, hitl.Response{Decision: "deny", Message: "not on a Friday"})
 	w.saw(id, hitl.EventText, "not on a Friday")
 	w.acked(p, hitl.Applied)
@@ -80,7 +84,48 @@ func TestDemoSession_D0_05_EveryKindAndARestart(t *testing.T) {
 			asked++
 		}
 	}
-	require.Equal(t, 2, users, "a repeated command is done once")
+	require.Equal(t, 3, users, "a repeated command is done once")
 	require.Equal(t, 9, asked, "a restart repeats no step")
 	require.Len(t, w.requests, 9, "asking again is the same interaction")
+}
+
+// A worker that is killed at every step loses nothing and asks nothing twice.
+func TestDemoSession_B48_KillNineAtEveryStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	c := w.child(s)
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "show me"})
+	for i := range 9 {
+		p := w.request("the next one", func(*pending) bool { return true })
+		if i%2 == 0 { // answered while nobody is there
+			c.kill()
+			w.decide(p, yes(p))
+			c = w.child(s)
+		} else { // killed as soon as the answer is out
+			w.decide(p, yes(p))
+			c.kill()
+			c = w.child(s)
+		}
+		w.acked(p, hitl.Delivered)
+	}
+	w.saw(id, hitl.EventText, "this was a demo")
+	require.Equal(t, 10, w.reached(id, hitl.StateUserTurn).Generation)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(t, w.requests, 9)
+	for _, p := range w.requests {
+		require.False(t, p.withdrawn, p.Title)
+	}
+}
+
+// yes is a person's consent to whatever is asked.
+func yes(p *pending) hitl.Response {
+	switch p.Kind {
+	case hitl.KindQuestion:
+		return hitl.Response{Answers: json.RawMessage(`{"0":"Staging","1":"Mail"}`)}
+	case hitl.KindForm:
+		return hitl.Response{Content: json.RawMessage(`{"env":"prod"}`)}
+	}
+	return hitl.Response{Decision: "allow"}
 }

@@ -31,7 +31,7 @@ import (
 const (
 	// patience bounds everything that is expected to happen. A CLI takes long to
 	// start on a busy machine.
-	patience = 90 * time.Second
+	patience = 2 * time.Minute
 
 	workerCommand = "__worker"
 )

@@ -1,9 +1,12 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -154,4 +157,42 @@ func TestInterrupt_D0_10_TheDemoAsksAnew(t *testing.T) {
 	w.decide(again, hitl.Response{Decision: "deny", Interrupt: true})
 	w.acked(again, hitl.Applied)
 	w.reached(id, hitl.StateUserTurn)
+}
+
+// A worker that dies between its claim and the note of it finds out whose the
+// session is.
+func TestClaim_ACrashInBetweenLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cred, err := bus.LoadCredentials(w.creds())
+	require.NoError(t, err)
+	client, err := bus.Connect(t.Context(), cred, bus.Options{})
+	require.NoError(t, err)
+	defer client.Close()
+	s := w.demoSetup()
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Data, "sessions"), 0o700))
+	at := time.Now().UTC()
+	for _, id := range []string{"ours", "theirs"} {
+		st := hitl.SessionState{
+			V: 1, SessionID: id, Tenant: bus.DefaultTenant, Owner: "agents", Worker: "before", Generation: 1,
+			Runtime: "demo", State: hitl.StateStarting, StartedAt: at, StateChangedAt: at,
+		}
+		raw, err := json.Marshal(map[string]any{"v": 1, "state": st, "inbox": []any{map[string]any{"text": "hello " + id}}})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(s.Data, "sessions", id+".json"), raw, 0o600))
+		if id == "theirs" {
+			st.Worker = "another"
+		}
+		won, err := client.Claim(t.Context(), &st)
+		require.NoError(t, err)
+		require.True(t, won)
+	}
+	k := w.worker(s)
+	require.Equal(t, "ours", w.request("status", tool("Bash", "git status")).SessionID)
+	k.end()
+	require.NoFileExists(t, filepath.Join(s.Data, "sessions", "theirs.json"))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(t, w.states["theirs"], 1)
+	require.Empty(t, w.events["theirs"])
 }

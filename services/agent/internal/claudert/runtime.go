@@ -128,19 +128,21 @@ type run struct {
 
 	startMu sync.Mutex // serialises starts of the CLI
 
-	mu      sync.Mutex
-	proc    *claude.Proc
-	killed  bool
-	ended   bool
-	memory  memory
-	mode    string
-	version string
-	busy    bool // a turn is under way
-	writing bool // a prompt is being written: its writer deals with an exit
-	exit    string
-	waiting map[string]gate.Kept
-	settled []*gate.Settled
-	grants  []*grant
+	mu   sync.Mutex
+	proc *claude.Proc
+	// starting: a CLI is on its way, with the mode as it was.
+	starting bool
+	killed   bool
+	ended    bool
+	memory   memory
+	mode     string
+	version  string
+	busy     bool // a turn is under way
+	writing  bool // a prompt is being written: its writer deals with an exit
+	exit     string
+	waiting  map[string]gate.Kept
+	settled  []*gate.Settled
+	grants   []*grant
 
 	// prefix keeps block ids apart from those of an earlier run.
 	prefix string
@@ -165,6 +167,7 @@ func (r *run) process(ctx context.Context) (*claude.Proc, error) {
 	defer r.startMu.Unlock()
 	r.mu.Lock()
 	p, m, mode, killed := r.proc, r.memory, r.mode, r.killed
+	r.starting = p == nil && !killed
 	r.mu.Unlock()
 	switch {
 	case killed:
@@ -172,6 +175,11 @@ func (r *run) process(ctx context.Context) (*claude.Proc, error) {
 	case p != nil:
 		return p, nil
 	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.starting = false
+	}()
 	ctx, cancel := context.WithTimeout(ctx, r.o.StartLimit)
 	defer cancel()
 	stop := context.AfterFunc(r.ctx, cancel)
@@ -318,12 +326,26 @@ func promptBlocks(p runtime.Prompt) ([]protocol.PromptBlock, error) {
 	return blocks, nil
 }
 
+// errStarting is for what needs a CLI, or none.
+var errStarting = errors.New("the Claude Code CLI is still starting, try again in a moment")
+
+// current returns the CLI, nil while there is none.
+func (r *run) current() (*claude.Proc, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.starting {
+		return nil, errStarting
+	}
+	return r.proc, nil
+}
+
 // Interrupt implements runtime.Run.
 func (r *run) Interrupt(ctx context.Context) error {
-	r.mu.Lock()
-	proc := r.proc
-	r.mu.Unlock()
-	if proc == nil {
+	proc, err := r.current()
+	switch {
+	case err != nil:
+		return err
+	case proc == nil:
 		r.abandon()
 		return nil
 	}
@@ -335,9 +357,10 @@ func (r *run) SetMode(ctx context.Context, mode string) error {
 	if !slices.Contains(modes, mode) {
 		return fmt.Errorf("mode: %q is none of %s", mode, strings.Join(modes, ", "))
 	}
-	r.mu.Lock()
-	proc := r.proc
-	r.mu.Unlock()
+	proc, err := r.current()
+	if err != nil {
+		return err
+	}
 	if proc != nil {
 		if err := proc.SetMode(ctx, mode); err != nil {
 			return err

@@ -107,9 +107,9 @@ func (s *session) live(from origin) {
 		}
 	}
 	s.mu.Lock()
-	over, left := s.over, s.left
+	over := s.over
 	s.mu.Unlock()
-	if over != nil && !left {
+	if over != nil { // also when the worker stops meanwhile: over is over
 		s.bury(*over)
 		return
 	}

@@ -108,6 +108,7 @@ func (w *Worker) Close() error { return errors.Join(w.ledger.Close(), w.dir.Clos
 // everything it started has ended; open asks are left for a successor.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -138,10 +139,10 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	}
 	loops.Wait()
 	w.wg.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	if outer.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 func (w *Worker) beat(ctx context.Context) {
