@@ -23,6 +23,8 @@ import (
 // closeWait bounds how long shutting down waits for the peers' goodbye.
 const closeWait = 3 * time.Second
 
+const goingAway = "the server goes away"
+
 // Options wire a Hub. All but BaseURL are required.
 type Options struct {
 	Desk    *act.Desk
@@ -75,7 +77,7 @@ func (h *Hub) Accept(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	if h.closing {
 		h.mu.Unlock()
-		_ = conn.CloseNow()
+		goodbye(conn, buffers.raw, wire.CloseRestart, goingAway)
 		return
 	}
 	h.sockets[s] = struct{}{}
@@ -95,7 +97,7 @@ func (h *Hub) enter(person string) bool {
 	return true
 }
 
-func (h *Hub) leave(person string) {
+func (h *Hub) left(person string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.persons[person]--; h.persons[person] <= 0 {
@@ -135,14 +137,19 @@ func (h *Hub) shutdown() {
 	h.closing = true
 	h.mu.Unlock()
 	for _, s := range h.all() {
-		s.finish(wire.CloseRestart, "the server goes away")
+		s.finish(wire.CloseRestart, goingAway)
 	}
 	done := make(chan struct{})
 	go func() {
 		h.wg.Wait()
 		close(done)
 	}()
-	late := time.AfterFunc(closeWait, h.stop) // cuts whoever does not say goodbye
+	late := time.AfterFunc(closeWait, func() { // whoever does not say goodbye
+		h.stop()
+		for _, s := range h.all() {
+			s.cut()
+		}
+	})
 	<-done
 	late.Stop()
 	h.stop()

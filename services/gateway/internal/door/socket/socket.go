@@ -81,40 +81,66 @@ func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn) *socket {
 	return s
 }
 
-// serve reads until the socket ends.
+// serve signs the client in and hands the socket over to loop.
 func (s *socket) serve() {
 	defer s.h.wg.Done()
-	defer s.h.remove(s)
 	watch, ok := s.signIn()
-	if ok {
-		defer s.h.leave(s.session.Person.ID)
-		defer watch.Stop()
-		for s.step() {
-		}
+	if !ok {
+		s.leave()
+		return
 	}
+	s.h.wg.Go(func() { s.loop(watch) })
+}
+
+// loop reads until the socket ends. It is a goroutine of its own that calls
+// nothing deep, because a stack that has grown stays with an idle socket.
+func (s *socket) loop(watch engine.Watch) {
+	defer s.leave()
+	defer s.h.left(s.session.Person.ID)
+	defer watch.Stop()
+	done := make(chan struct{})
+	for {
+		raw, ok := s.read(maxFrame)
+		if !ok {
+			return
+		}
+		if string(raw) == pong {
+			continue
+		}
+		s.h.wg.Go(func() {
+			s.handle(raw)
+			done <- struct{}{}
+		})
+		<-done
+	}
+}
+
+// pong is the frame that idle clients send, as most of them write it.
+const pong = `{"type":"pong"}`
+
+// leave ends what the reader had to do.
+func (s *socket) leave() {
 	s.mu.Lock()
 	saying := s.ended && s.code != 0
 	s.ended = true
 	s.mu.Unlock()
 	if !saying { // the peer is gone; else the writer says goodbye and cuts
-		s.cancel()
+		s.cut()
 		_ = s.conn.CloseNow()
 	}
+	s.h.remove(s)
 }
 
-// step takes one frame.
-func (s *socket) step() bool {
-	raw, ok := s.read(maxFrame)
-	if !ok {
-		return false
-	}
-	s.handle(raw)
-	return true
+// cut ends everything that waits for the peer or for the socket.
+func (s *socket) cut() {
+	s.cancel()
+	_ = s.raw.Close() // more than once does no harm
 }
 
 // read returns the next message. A message that is too large ends the socket.
 func (s *socket) read(limit int64) ([]byte, bool) {
-	_, r, err := s.conn.Reader(s.ctx)
+	// cut unblocks it; a context of its own would cost every idle socket memory.
+	_, r, err := s.conn.Reader(context.Background())
 	if err != nil {
 		return nil, false
 	}
@@ -186,18 +212,15 @@ func (s *socket) signIn() (engine.Watch, bool) {
 		return none, false
 	}
 	s.mu.Lock()
-	s.session = sess
+	s.session, s.held = sess, true // hello comes before everything else
 	s.next = time.Now().Add(jitter(o.Limits.Ping))
 	s.mu.Unlock()
 	select {
 	case <-o.Desk.Engine.Ready():
 	case <-s.ctx.Done():
-		s.h.leave(sess.Person.ID)
+		s.h.left(sess.Person.ID)
 		return none, false
 	}
-	s.mu.Lock()
-	s.held = true
-	s.mu.Unlock()
 	w := o.Desk.Engine.Watch(f.Cursor, s.onUpdate)
 	s.welcome(w, sess)
 	return w, true
@@ -314,13 +337,9 @@ func (s *socket) write() {
 			code, why := s.code, s.why
 			s.mu.Unlock()
 			if code != 0 {
-				// Close waits for the peer's goodbye, and would wait for the
-				// rest of a frame that never comes.
-				late := time.AfterFunc(closeWait, func() { _ = s.raw.Close() })
-				_ = s.conn.Close(code, why) // the peer may be gone
-				late.Stop()
+				goodbye(s.conn, s.raw, code, why)
 			}
-			s.cancel()
+			s.cut()
 			return
 		}
 		n, owed, bulk := s.batch()
@@ -347,6 +366,14 @@ func (s *socket) write() {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// goodbye closes a connection with a code. It takes at most closeWait: Close
+// waits for the peer's answer, and for the rest of a frame that never comes.
+func goodbye(conn *websocket.Conn, raw net.Conn, code websocket.StatusCode, why string) {
+	late := time.AfterFunc(closeWait, func() { _ = raw.Close() })
+	defer late.Stop()
+	_ = conn.Close(code, why) // the peer may be gone
 }
 
 // batch is how many of the waiting frames leave in the next message, and their
@@ -406,6 +433,7 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 		}
 	case !now.Before(s.session.ExpiresAt):
 		s.end(wire.CloseBadAuth, "the session has expired: sign in again")
+	case s.held: // a ping would not be written
 	case !s.pinged.IsZero():
 		if now.Sub(s.pinged) > l.Pong {
 			s.end(wire.CloseStale, "no answer to a ping")

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"flag"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/bus"
+)
+
+func credentials(t *testing.T) string {
+	t.Helper()
+	user, err := nkeys.CreateUser()
+	require.NoError(t, err)
+	seed, err := user.Seed()
+	require.NoError(t, err)
+	pub, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	id := bus.DecisionKeyID(pub)
+	path := filepath.Join(t.TempDir(), "gateway.json")
+	require.NoError(t, (&bus.Credentials{
+		V: 1, Role: bus.RoleGateway, Tenant: "default", Name: "gateway", URLs: []string{"nats://127.0.0.1:1"}, Seed: string(seed),
+		DecisionKeys: map[string]string{id: base64.StdEncoding.EncodeToString(pub)},
+		SigningKey:   base64.StdEncoding.EncodeToString(key.Seed()), SigningKeyID: id,
+	}).Save(path))
+	return path
+}
+
+func TestFlagsBecomeOptions(t *testing.T) {
+	t.Parallel()
+	o, link, err := parse([]string{
+		"-creds", credentials(t), "-listen", "127.0.0.1:9", "-base-url", "https://h.example", "-allow-remote",
+		"-orphan-after", "1m", "-critical", "/data", "-critical", "banksman decide", "-cwd", "/src", "-person", "Ada", "-login",
+	}, &bytes.Buffer{})
+	require.NoError(t, err)
+	require.True(t, link)
+	require.Equal(t, bus.RoleGateway, o.Credentials.Role)
+	require.Equal(t, "127.0.0.1:9", o.Addr)
+	require.Equal(t, "https://h.example", o.BaseURL)
+	require.True(t, o.AllowRemote)
+	require.Equal(t, time.Minute, o.OrphanAfter)
+	require.Equal(t, []string{"/data", "banksman decide"}, o.Critical)
+	require.Equal(t, "/src", o.DefaultCwd)
+	require.Equal(t, "Ada", o.PersonName)
+	require.NotNil(t, o.Logger)
+}
+
+func TestBadFlags(t *testing.T) {
+	t.Parallel()
+	creds := credentials(t)
+	for text, args := range map[string][]string{
+		"-creds is missing":   {},
+		"unexpected argument": {"-creds", creds, "extra"},
+		"no such file":        {"-creds", creds + ".none"},
+		"is empty":            {"-creds", creds, "-critical", " "},
+		"not defined":         {"-nonsense"},
+	} {
+		_, _, err := parse(args, &bytes.Buffer{})
+		require.ErrorContains(t, err, text)
+	}
+	_, _, err := parse([]string{"-h"}, &bytes.Buffer{})
+	require.ErrorIs(t, err, flag.ErrHelp)
+}
