@@ -1,0 +1,99 @@
+package notifier_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/services/notifier"
+)
+
+func writeConfig(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "n.json")
+	require.NoError(t, os.WriteFile(file, []byte(text), mode))
+	return file
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Parallel()
+	c, err := notifier.LoadConfig(writeConfig(t, `{"ledger_replicas":3,"channels":[
+		{"name":"out","type":"log","after":"90s","reminder":false},
+		{"name":"ops","type":"webhook","url":"https://example.com/h","secrets":["`+secret+`"]}]}`, 0o600))
+	require.NoError(t, err)
+	require.Equal(t, 3, c.LedgerReplicas)
+	require.Equal(t, 90*time.Second, time.Duration(*c.Channels[0].After))
+	require.False(t, *c.Channels[0].Reminder)
+	require.Equal(t, "https://example.com/h", string(c.Channels[1].URL))
+	require.Equal(t, secret, string(c.Channels[1].Secrets[0]))
+
+	// Printing and encoding a configuration gives nothing away.
+	raw, err := json.Marshal(c)
+	require.NoError(t, err)
+	for _, shown := range []string{fmt.Sprintf("%v %+v %#v", c, c, c), string(raw)} {
+		require.NotContains(t, shown, "whsec_")
+		require.NotContains(t, shown, "example.com")
+	}
+
+	_, err = notifier.LoadConfig(writeConfig(t, `{}`, 0o644))
+	require.NoError(t, err, "nothing secret, nothing to hide")
+}
+
+func TestLoadConfigNamesTheFieldAndNoSecret(t *testing.T) {
+	t.Parallel()
+	hook := func(more string) string {
+		return `{"channels":[{"name":"a","type":"webhook","url":"https://h.test/PATHSECRET?q=QUERYSECRET","secrets":["` + secret + `"]` + more + `}]}`
+	}
+	for name, c := range map[string]struct {
+		text, want string
+		mode       os.FileMode
+	}{
+		"not JSON":         {text: `{`, want: "n.json"},
+		"unknown field":    {text: `{"chanels":[]}`, want: "chanels"},
+		"doubled field":    {text: `{"channels":[],"channels":[]}`, want: "channels"},
+		"trailing text":    {text: `{} {}`, want: "n.json"},
+		"wrong type":       {text: `{"ledger_replicas":"SUPERSECRET"}`, want: "ledger_replicas"},
+		"replicas":         {text: `{"ledger_replicas":-1}`, want: "ledger_replicas"},
+		"no name":          {text: `{"channels":[{"type":"log"}]}`, want: "channels[0].name: missing"},
+		"bad name":         {text: `{"channels":[{"name":"a b","type":"log"}]}`, want: "channels[0].name"},
+		"same name":        {text: `{"channels":[{"name":"a","type":"log"},{"name":"a","type":"log"}]}`, want: "channels[1].name"},
+		"unknown type":     {text: `{"channels":[{"name":"a","type":"pigeon"}]}`, want: "channels[0].type"},
+		"log with address": {text: `{"channels":[{"name":"a","type":"log","url":"https://x"}]}`, want: "channels[0].type"},
+		"bad delay":        {text: `{"channels":[{"name":"a","type":"log","after":"soon"}]}`, want: "duration"},
+		"negative delay":   {text: `{"channels":[{"name":"a","type":"log","after":"-1s"}]}`, want: "channels[0].after"},
+		"readable secrets": {text: hook(""), mode: 0o644, want: "chmod 600"},
+		"no address":       {text: `{"channels":[{"name":"a","type":"webhook"}]}`, want: "channels[0].url: missing"},
+		"no secret":        {text: `{"channels":[{"name":"a","type":"webhook","url":"https://h.test/PATHSECRET"}]}`, want: "channels[0].secrets: missing"},
+		"bad secret":       {text: strings.Replace(hook(""), secret, "whsec_!SUPERSECRET", 1), want: "channels[0].secrets[0]"},
+		"short secret":     {text: strings.Replace(hook(""), secret, "whsec_U1VQRVJTRUNSRVQ=", 1), want: "channels[0].secrets[0]: is 11 bytes"},
+		"foreign secret":   {text: strings.Replace(hook(""), secret, "SUPERSECRET", 1), want: "must begin with whsec_"},
+		"plain http":       {text: strings.Replace(hook(""), "https", "http", 1), want: "channels[0].url: must begin with https"},
+		"another scheme":   {text: strings.Replace(hook(`,"allow_private":true`), "https", "file", 1), want: "channels[0].url"},
+		"user in address":  {text: strings.Replace(hook(""), "h.test", "u:SUPERSECRET@h.test", 1), want: "user or password"},
+		"broken address":   {text: strings.Replace(hook(""), "h.test", "h test%zz", 1), want: "channels[0].url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mode := c.mode
+			if mode == 0 {
+				mode = 0o600
+			}
+			_, err := notifier.LoadConfig(writeConfig(t, c.text, mode))
+			var ce *notifier.ConfigError
+			require.ErrorAs(t, err, &ce)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "n.json")
+			for _, s := range []string{"SUPERSECRET", "PATHSECRET", "QUERYSECRET", secret, "U1VQRVJTRUNSRVQ"} {
+				require.NotContains(t, err.Error(), s)
+			}
+		})
+	}
+	_, err := notifier.LoadConfig(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -1,0 +1,154 @@
+package notifier_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
+)
+
+// What a killed notifier had planned is sent by the next one, once each, and
+// the message is whole although its sender never saw the event.
+func TestB71_KilledBeforeSending(t *testing.T) {
+	t.Parallel()
+	b, hook := newBench(t), newReceiver(t, nil)
+	kill := b.child(t, hook.config("1h"))
+	const n = 20
+	now := time.Now()
+	for i := range n {
+		b.open(t, newRef(i), summary(newRef(i), now))
+	}
+	for i := range n {
+		b.await(t, newRef(i), ledger.StepOpen, ledger.Planned)
+	}
+	kill()
+	decided := newRef(0)
+	b.end(t, decided, summary(decided, now), hitl.Allowed, ada) // meanwhile
+
+	require.Empty(t, hook.calls)
+	o := hook.options(t, "1h")
+	o.Clock = newClock(now.Add(2 * time.Hour))
+	b.notify(t, o)
+	seen := map[string]bool{}
+	for range n - 1 {
+		c := hook.next(t)
+		require.False(t, seen[c.Subject], "twice: %s", c.Subject)
+		seen[c.Subject] = true
+		require.Equal(t, "build-7 wants to use Bash", c.Data["headline"])
+		require.Equal(t, "Clean up the release", c.Data["title"])
+	}
+	for i := 1; i < n; i++ {
+		b.await(t, newRef(i), ledger.StepOpen, ledger.Sent)
+	}
+	require.False(t, seen[decided.String()])
+	b.await(t, decided, ledger.StepOpen, ledger.Retracted)
+	require.Empty(t, hook.calls)
+}
+
+// Whoever is killed while sending may have been heard. The next one waits for
+// the claim to run out, then repeats the message under the same id.
+func TestKilledWhileSending(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hook := newReceiver(t, func(n int, _ http.ResponseWriter, r *http.Request) {
+		if n <= 2 {
+			<-r.Context().Done() // until the sender is dead
+		}
+	})
+	kill := b.child(t, hook.config("0s"))
+	now := time.Now()
+	waits, decided := newRef(1), newRef(2)
+	first := map[string]call{}
+	for _, ref := range []string{waits.String(), decided.String()} {
+		r := waits
+		if ref == decided.String() {
+			r = decided
+		}
+		b.open(t, r, summary(r, now))
+		c := hook.next(t)
+		first[c.Subject] = c
+	}
+	require.Len(t, first, 2)
+	kill()
+	require.Equal(t, ledger.Claimed, b.entry(t, waits, ledger.StepOpen).State)
+
+	clk := newClock(time.Now())
+	o := hook.options(t, "0s")
+	o.Clock = clk
+	b.notify(t, o)
+	b.end(t, decided, summary(decided, now), hitl.Allowed, ada)
+	require.Eventually(t, func() bool { _, err := b.ledger.Over(t.Context(), decided); return err == nil }, patience, tick)
+	require.Empty(t, hook.calls, "the claims are still good")
+	clk.move(time.Minute)
+	got := map[string]call{}
+	for range 2 {
+		c := hook.next(t)
+		got[c.Subject+" "+c.Type] = c
+	}
+	again, end := got[waits.String()+" "+opened], got[decided.String()+" "+closed]
+	require.Equal(t, first[waits.String()].ID, again.ID)
+	require.Equal(t, first[waits.String()].Raw, again.Raw)
+	require.Equal(t, "allowed", end.Data["outcome"], "it may have been told, so it is told the end")
+	b.await(t, waits, ledger.StepOpen, ledger.Sent)
+	b.await(t, decided, ledger.StepOpen, ledger.Retracted)
+	b.await(t, decided, ledger.StepClosed, ledger.Sent)
+	require.Empty(t, hook.calls)
+}
+
+// Two replicas share 200 interactions while a third is killed; each is told
+// once, and so is each end.
+func TestReplicasShareTheWork(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	b, hook := newBench(t), newReceiver(t, nil)
+	kill := b.child(t, hook.config("1h")) // takes events, and never gets to send
+	late := newClock(time.Now().Add(2 * time.Hour))
+	var wg sync.WaitGroup
+	for range 2 {
+		o := hook.options(t, "1h")
+		o.Clock = late
+		b.notify(t, o)
+	}
+	now := time.Now()
+	wg.Go(func() {
+		for i := range n {
+			b.open(t, newRef(i), summary(newRef(i), now))
+			if i == n/2 {
+				kill()
+			}
+		}
+	})
+	count := map[string]int{}
+	id := map[string]bool{}
+	take := func(want string) {
+		for range n {
+			c := hook.next(t)
+			require.Equal(t, want, c.Type)
+			count[fmt.Sprint(c.Type, c.Subject)]++
+			require.False(t, id[c.ID], "doubled: %s", c.Subject)
+			id[c.ID] = true
+		}
+	}
+	wg.Wait()
+	for i := range n {
+		require.Eventually(t, func() bool { return b.entry(t, newRef(i), ledger.StepOpen) != nil }, patience, tick)
+	}
+	late.move(time.Minute) // what looks old is given a moment for its end to arrive
+	take(opened)
+	for i := range n {
+		b.await(t, newRef(i), ledger.StepOpen, ledger.Sent)
+		b.end(t, newRef(i), summary(newRef(i), now), hitl.Answered, ada)
+	}
+	take(closed)
+	require.Len(t, count, 2*n)
+	for i := range n {
+		b.await(t, newRef(i), ledger.StepClosed, ledger.Sent)
+	}
+	require.Empty(t, hook.calls)
+}
