@@ -2,10 +2,11 @@ import { LockKeyhole } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import { Button, inputClass, Key } from "../ui/controls";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
+import { SeenEnd } from "./SeenEnd";
 import type { KindProps } from "./kinds";
 
 /** Consent to a tool call. An unknown kind comes here too, without a way to approve. */
-export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bindKeys }: KindProps) {
+export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bindKeys, notes }: KindProps) {
   const { summary } = item;
   const body = summary.body;
   const blocks = body?.blocks ?? [];
@@ -13,6 +14,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const canAllow = verbs.includes("allow");
   const payload = blocks.filter((b) => b.form !== "text");
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
+  const [end, setEnd] = useState(false);
   const [mode, setMode] = useState<"" | "reason" | "edit">(draft.reason ? "reason" : draft.edit !== undefined ? "edit" : "");
   const [scope, setScope] = useState("once");
   const [pressed, setPressed] = useState("");
@@ -23,7 +25,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const editButton = useRef<HTMLButtonElement>(null);
 
   const unseen = payload.filter((b, i) => isLong(b) && !seen.has(i)).length;
-  const locked = !body || unseen > 0;
+  const locked = !body || unseen > 0 || !end;
   const off = busy || offline;
   const edit = draft.edit ?? body?.input ?? "";
   const editProblem = mode === "edit" ? jsonProblem(edit) : "";
@@ -86,6 +88,8 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           {payload.map((b, i) => (
             <PayloadBlock key={i} block={b} onSeen={() => setSeen((old) => new Set(old).add(i))} />
           ))}
+          {/* The action bar may float above the text: its end must have been on screen. */}
+          <SeenEnd onSeen={() => setEnd(true)} />
           {payload.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}
         </div>
       ) : (
@@ -97,6 +101,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
         <p className="text-sm text-soft">in <code className="verbatim font-mono text-[13px]"><Verbatim text={body.cwd} /></code></p>
       )}
       <AgentWords parts={words} />
+      {notes}
       {mode === "reason" && (
         <div className="space-y-2">
           <label htmlFor={`${id}-reason`} className="block text-sm font-medium">Why not? The agent reads this.</label>
@@ -160,39 +165,41 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
         </div>
       )}
       {mode === "" && (
-        <div className="space-y-2">
+        <div className="space-y-2 max-md:contents">
           {canAllow && locked && (
             <p id={`${id}-locked`} className="flex items-center gap-2 text-sm text-soft md:justify-end">
               <LockKeyhole size={15} aria-hidden />
               {body ? "Approve opens once you have seen the whole text." : "Approve opens once the whole request is here."}
             </p>
           )}
-          <div data-actions className="flex flex-wrap items-center gap-2 max-md:flex-row">
-            <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:order-1">Deny <Key>n</Key></Button>
-            <div className="flex flex-wrap gap-1 max-md:-order-1 max-md:w-full">
-              <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} className="max-md:flex-1 max-md:px-2">Deny with reason <Key>r</Key></Button>
-              {verbs.includes("dismiss") && (
-                <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" className="max-md:px-2">Dismiss</Button>
-              )}
+          {canAllow && scopes.includes("session") && (
+            <label className="flex items-center gap-2.5 text-sm text-soft max-md:justify-between md:justify-end">
+              <span>Approve for</span>
+              <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value)} className="min-h-9 rounded-lg border border-edge/60 bg-card px-2.5 text-ink max-md:min-h-11">
+                <option value="once">this call only</option>
+                <option value="session">this session</option>
+              </select>
+            </label>
+          )}
+          {/* On a phone the quiet ones stand above, and Deny and Approve at opposite ends in reach of the thumb. */}
+          <div data-actions className="flex items-center gap-2 max-md:contents">
+            <div className="flex flex-wrap max-md:-mx-2.5 max-md:justify-between md:order-2">
+              <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
               {canAllow && body?.input !== undefined && (
-                <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} className="max-md:flex-1 max-md:px-2">Edit <Key>e</Key></Button>
+                <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} tight>Edit <Key>e</Key></Button>
+              )}
+              {verbs.includes("dismiss") && (
+                <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" tight>Dismiss</Button>
               )}
             </div>
-            <span className="flex-1 max-md:order-2" />
-            {canAllow && scopes.includes("session") && (
-              <label className="flex items-center gap-2 text-sm text-soft max-md:-order-1 max-md:w-full max-md:justify-between">
-                <span>Approve for</span>
-                <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value)} className="min-h-11 rounded-lg border border-edge/60 bg-card px-2.5 text-ink">
-                  <option value="once">this call only</option>
-                  <option value="session">this session</option>
-                </select>
-              </label>
-            )}
-            {canAllow && (
-              <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 max-md:order-3">
-                {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
-              </Button>
-            )}
+            <div className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
+              <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24 md:order-1">Deny <Key>n</Key></Button>
+              {canAllow && (
+                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-3 md:ml-auto">
+                  {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
+                </Button>
+              )}
+            </div>
           </div>
         </div>
       )}

@@ -99,7 +99,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
         <header className="space-y-1.5">
           <div className="flex flex-wrap items-start gap-x-3 gap-y-2">
             <h2 className="verbatim min-w-0 flex-1 basis-80 text-lg leading-6 font-semibold"><Verbatim text={summary.headline} /></h2>
-            <Risk risk={summary.risk} />
+            {(summary.kind === "approval" || summary.risk !== "low") && <Risk risk={summary.risk} />}
           </div>
           <p className="verbatim text-sm text-soft">
             {origin(summary, session?.title).map((part, i) => (
@@ -120,9 +120,8 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
         <View
           key={summary.digest} item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
+          notes={<><Standing card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
         />
-        <Standing card={card} send={send} offline={offline} unreachable={unreachable} />
-        <Times summary={summary} now={now} />
       </div>
     </article>
   );
@@ -180,18 +179,18 @@ function Times({ summary, now }: { summary: Summary; now: number }) {
   const left = summary.expires_at ? Date.parse(summary.expires_at) - now : undefined;
   const soon = left !== undefined && left < 120_000;
   return (
-    <p className="flex flex-wrap items-center gap-x-2 text-[13px] text-faint">
-      <span className="wait-dot" aria-hidden />
-      <span>Asked {clock(summary.created_at, now)}, {waitsFor(summary.created_at, now)}.</span>
+    <p className="text-[13px] text-faint">
+      <span className="wait-dot mr-2 inline-block" aria-hidden />
+      <span>Asked {clock(summary.created_at, now)}, {waitsFor(summary.created_at, now)}.</span>{" "}
       {left === undefined && <span>It waits for you without a deadline.</span>}
       {left !== undefined && left > 0 && (
-        <span className={soon ? "inline-flex items-center gap-1 font-semibold text-amber" : ""}>
-          {soon && <Clock size={14} aria-hidden />}
+        <span className={soon ? "font-semibold text-amber" : ""}>
+          {soon && <Clock size={14} aria-hidden className="mr-1 inline-block align-[-2px]" />}
           Waits until {clock(summary.expires_at!, now)} (<span data-testid="time-left">{span(left)}</span> left), {atDeadline(summary.kind)}.
         </span>
       )}
       {left !== undefined && left <= 0 && <span className="font-semibold text-amber">Its time is up; the server has the word.</span>}
-      {(summary.attempt ?? 0) > 1 && <span>Asked again: try {summary.attempt}.</span>}
+      {(summary.attempt ?? 0) > 1 && <span> Asked again: try {summary.attempt}.</span>}
     </p>
   );
 }

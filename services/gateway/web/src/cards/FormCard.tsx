@@ -5,7 +5,7 @@ import { AgentWords, PayloadBlock } from "./blocks";
 import type { KindProps } from "./kinds";
 
 /** A form: its schema in full, the content as JSON text that is sent as it stands. */
-export function FormCard({ item, send, busy, offline, draft, setDraft, respond, bindKeys }: KindProps) {
+export function FormCard({ item, send, busy, offline, draft, setDraft, respond, bindKeys, notes }: KindProps) {
   const { summary } = item;
   const body = summary.body;
   const verbs = body?.verbs ?? [];
@@ -44,6 +44,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
           value={text} onChange={(e) => setDraft({ form: e.target.value })} />
         <p id={`${id}-note`} className="text-sm text-soft">{problem || "Your text is sent exactly as it stands here."}</p>
       </div>
+      {notes}
       {clarifying && (
         <div className="space-y-2 border-t border-line pt-4">
           <label htmlFor={`${id}-clarify`} className="block text-sm font-medium">Tell the agent something instead</label>

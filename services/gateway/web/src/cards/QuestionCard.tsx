@@ -40,7 +40,7 @@ export function pickOther(q: Question, a: AnswerDraft, on: boolean, text = a.oth
   return { values: on && exclusive ? [] : a.values, useOther: on, other: text };
 }
 
-export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bindKeys }: KindProps) {
+export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bindKeys, notes }: KindProps) {
   const { summary } = item;
   const body = summary.body;
   const questions = body?.questions ?? [];
@@ -112,6 +112,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
       {questions.map((q, i) => (
         <QuestionField key={q.id} q={q} n={i} of={questions.length} answer={answerOf(draft, q)} disabled={busy} onChange={(a) => change(q, a)} />
       ))}
+      {notes}
       {clarifying && (
         <div className="space-y-2 border-t border-line pt-4">
           <label htmlFor={`${id}-clarify`} className="block text-sm font-medium">Tell the agent something instead of answering</label>
@@ -132,16 +133,16 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
       {!clarifying && (
         <div data-actions className="flex flex-wrap items-center gap-2">
           {verbs.includes("dismiss") && (
-            <Button look="quiet" data-testid="dismiss" disabled={off} busy={busy && pressed === "dismiss"} onClick={dismiss} title="Close it without an answer; the agent is told so">Dismiss</Button>
+            <Button look="quiet" tight data-testid="dismiss" disabled={off} busy={busy && pressed === "dismiss"} onClick={dismiss} title="Close it without an answer; the agent is told so">Dismiss</Button>
           )}
           {verbs.includes("clarify") && (
-            <Button look="quiet" data-testid="clarify" disabled={off} onClick={() => {
+            <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => {
               setClarifying(true);
               requestAnimationFrame(() => clarifyField.current?.focus());
             }}><MessageSquareText size={16} aria-hidden />Answer in words instead</Button>
           )}
           <span className="flex-1" />
-          {!ready && <span className="text-sm text-soft">{missing > 0 ? (missing === 1 ? "1 answer missing" : `${missing} answers missing`) : "Nothing answered yet"}</span>}
+          {!ready && <span className="text-sm text-soft max-md:w-full">{missing > 0 ? (missing === 1 ? "1 answer missing" : `${missing} answers missing`) : "Nothing answered yet"}</span>}
           <Button look="solid" data-testid="submit" disabled={off || !ready} busy={busy && pressed === "submit"} onClick={submit} className="min-w-28 max-md:w-full">
             {busy && pressed === "submit" ? "Sending" : questions.length > 1 ? "Submit answers" : "Submit answer"} <Key>Ctrl Enter</Key>
           </Button>

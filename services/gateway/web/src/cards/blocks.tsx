@@ -27,6 +27,17 @@ export function Verbatim({ text }: { text: string }) {
   );
 }
 
+/** A command, broken between its words where there is room, so that no flag is torn from its dashes. */
+function Command({ text }: { text: string }) {
+  return (
+    <>
+      {text.split(/([^\s]+)/).map((word, i) =>
+        i % 2 === 1 && word.length <= 26 ? <span key={i} className="whitespace-nowrap"><Verbatim text={word} /></span> : <Fragment key={i}><Verbatim text={word} /></Fragment>,
+      )}
+    </>
+  );
+}
+
 const limits: Record<string, { lines: number; chars: number }> = {
   command: { lines: 60, chars: 6000 },
   diff: { lines: 40, chars: 4000 },
@@ -95,7 +106,7 @@ function Steps({ line }: { line: string }) {
         <li key={i} className="flex gap-3 px-3.5 py-1.5">
           <span className="w-4 flex-none text-right font-semibold text-faint tabular-nums">{i + 1}</span>
           <span className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-3">
-            <code className="verbatim min-w-0 font-mono text-[13px] font-medium">{p.text}</code>
+            <code className="verbatim min-w-0 font-mono text-[13px] font-medium"><Command text={p.text} /></code>
             <span className="text-[13px] text-faint">{jointWords[p.joint]}</span>
           </span>
         </li>
@@ -125,7 +136,7 @@ function TextBlock({ block, onSeen }: { block: Block; onSeen: () => void }) {
   return (
     <Surface label={block.label} copy={text} extra={countable && <span>{count(block.lines ?? size.lines, "line")}</span>}>
       <Folding long={isLong(block)} lines={size.lines} label={block.label} onSeen={onSeen} full={
-        <pre className={`verbatim px-4 pt-1 pb-4 font-mono ${hero ? "text-[15px] leading-6 font-medium" : "text-[13px] leading-5"}`}><Verbatim text={text} /></pre>
+        <pre className={`verbatim px-4 pt-1 pb-4 font-mono ${hero ? "text-[15px] leading-6 font-medium" : "text-[13px] leading-5"}`}>{hero ? <Command text={text} /> : <Verbatim text={text} />}</pre>
       } peek={
         <pre className="verbatim px-4 pt-1 pb-2 font-mono text-[13px] leading-5"><Verbatim text={peekText(text)} /></pre>
       } />

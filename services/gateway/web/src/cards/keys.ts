@@ -71,5 +71,4 @@ function moveFocus(from: HTMLElement, step: number): void {
   const cards = [...document.querySelectorAll<HTMLElement>("article[data-card]")];
   const next = cards[cards.indexOf(from) + step];
   next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
 }

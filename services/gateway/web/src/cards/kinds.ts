@@ -1,4 +1,4 @@
-import type { ComponentType } from "react";
+import type { ComponentType, ReactNode } from "react";
 import type { Say } from "../store/app";
 import type { Draft } from "../store/drafts";
 import type { Item, Send } from "../store/state";
@@ -17,6 +17,8 @@ export interface KindProps {
   respond: (say: Say) => void;
   /** The renderer says what its keys do. */
   bindKeys: (keys: CardKeys) => void;
+  /** Times and standing, to be drawn right above the actions. */
+  notes: ReactNode;
 }
 
 export type Renderer = ComponentType<KindProps>;

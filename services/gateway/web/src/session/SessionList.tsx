@@ -41,7 +41,7 @@ export function SessionList({ current }: { current: string }) {
                 className={`flex min-h-11 items-center gap-2.5 rounded-lg px-3 py-1.5 max-md:min-h-14 ${current === s.session_key ? "bg-sunk" : "hover:bg-sunk"}`}>
                 <span className="min-w-0 flex-1">
                   <span className={`block truncate text-sm ${s.state === "dead" ? "text-faint" : "font-medium"}`}>{sessionTitle(s)}</span>
-                  <span className="block truncate text-[13px] text-faint">{s.owner}, {sessionWord(state, s)}</span>
+                  <span className="block truncate text-[13px] text-faint">{waiting ? "" : `${s.owner}, `}{sessionWord(state, s)}</span>
                 </span>
                 {waiting && <span className="flex items-center gap-1.5 text-[13px] font-semibold text-amber"><span className="wait-dot" aria-hidden />{count > 1 ? count : ""}<span className="sr-only">waiting for your answer</span></span>}
               </a>

@@ -60,7 +60,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
           <Button small onClick={() => setStick(true)} className="absolute bottom-3 left-1/2 -translate-x-1/2 shadow-card"><ArrowDown size={15} aria-hidden />To the end</Button>
         )}
       </div>
-      <div className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[72%] overflow-y-auto" : ""}`}>
+      <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[72%] overflow-y-auto" : ""}`}>
         <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
           {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
           {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
@@ -88,20 +88,20 @@ function Head({ session }: { session: Session }) {
   return (
     <header className="flex-none border-b border-line px-4 py-2.5 md:px-8">
       <div className="mx-auto flex max-w-3xl flex-wrap items-center gap-x-3 gap-y-1.5">
-        <div className="min-w-0 flex-1 basis-48">
+        <div className="min-w-0 flex-1 md:basis-48">
           <h1 className="truncate font-semibold" title={sessionTitle(session)}>{sessionTitle(session)}</h1>
           <p className="truncate text-[13px] text-faint" title={session.cwd}>{[session.owner, session.runtime, session.model, session.cwd].filter(Boolean).join(" · ")}</p>
         </div>
         {!dead && session.runtime !== "" && (
           <>
-            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className="min-h-9 max-w-44 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11">
+            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className="min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11">
               {offered.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}
             </select>
-            <Button small data-testid="interrupt" disabled={!online} onClick={() => command("interrupt")} title="Stop this turn; the session goes on"><Pause size={15} aria-hidden />Interrupt</Button>
+            <Button small data-testid="interrupt" disabled={!online} onClick={() => command("interrupt")} title="Stop this turn; the session goes on"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
             {sure ? (
               <Button small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</Button>
             ) : (
-              <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden />Stop</Button>
+              <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden /><span className="max-md:sr-only">Stop</span></Button>
             )}
           </>
         )}

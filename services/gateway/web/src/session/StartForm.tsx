@@ -9,10 +9,10 @@ import { sessionHref } from "../ui/route";
 import { Attach } from "./Attach";
 
 export const modes: { value: string; label: string; note: string }[] = [
-  { value: "default", label: "Ask for everything risky", note: "The agent asks before it changes anything." },
-  { value: "acceptEdits", label: "Edits without asking", note: "File changes run at once; commands still ask." },
+  { value: "default", label: "Ask first", note: "The agent asks before it changes anything." },
+  { value: "acceptEdits", label: "Accept edits", note: "File changes run at once; commands still ask." },
   { value: "plan", label: "Plan first", note: "The agent only reads until you approve its plan." },
-  { value: "bypassPermissions", label: "⚠ Ask for nothing", note: "Every tool runs unasked. Only for throw-away machines." },
+  { value: "bypassPermissions", label: "⚠ Never ask", note: "Every tool runs unasked. Only for throw-away machines." },
 ];
 
 const DRAFT = "new-session";

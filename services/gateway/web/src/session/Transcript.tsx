@@ -75,7 +75,7 @@ function AskStep({ e, state, session, now }: { e: Extract<Entry, { kind: "ask" }
       <div className="min-w-0">
         <p className="verbatim font-semibold">{e.decision ? receiptLine("", e.decision.outcome, e.decision, isMe(state, e.decision.principal), false, now) : "A request of the agent"}</p>
         {e.headline && <p className="verbatim text-sm text-soft"><Verbatim text={e.headline} /></p>}
-        {e.decision && <Trail trail={e.trail} outcome={e.decision.outcome} now={now} />}
+        {e.decision && e.trail.length > 0 && <Trail trail={e.trail} outcome={e.decision.outcome} now={now} />}
       </div>
     </div>
   );

@@ -43,7 +43,7 @@ export function Shell() {
       <ConnBar />
       <div className="flex min-h-0 flex-1">
         {/* First in tab order, second on screen: what waits is what matters. */}
-        <main id="main" tabIndex={-1} className={`order-2 min-w-0 flex-1 outline-none ${route.at === "session" ? "" : "overflow-y-auto"}`}>
+        <main id="main" data-scroll tabIndex={-1} className={`order-2 min-w-0 flex-1 outline-none ${route.at === "session" ? "" : "overflow-y-auto"}`}>
           <ErrorBoundary key={location.hash} fallback={(error, again) => (
             <div className="p-8"><p className="font-semibold">This screen cannot be drawn.</p><p className="mt-1 text-soft">{error.message}</p><Button className="mt-4" onClick={again}>Try again</Button></div>
           )}>

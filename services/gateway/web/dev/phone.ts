@@ -1,0 +1,2 @@
+document.querySelector("iframe")!.src = `/index.html${location.search}`;
+export {};

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { Event, Events } from "../client/wire";
+import { at, bash, decision } from "../testing/fixtures";
+import { applyEvents, emptyTranscript } from "./transcript";
+
+const ev = (type: string, data: unknown, cursor?: string): Event => ({ type, at: at(0), data, ...(cursor ? { cursor } : {}) });
+const frame = (events: Event[], over: Partial<Events> = {}): Events => ({ type: "event", session_id: "s1", session_key: "k", cursor: "c", events, ...over });
+
+describe("transcript", () => {
+  it("deltas become the whole block, live and on replay alike", () => {
+    const live = applyEvents(applyEvents(emptyTranscript, frame([ev("text_delta", { block_id: "b1", text: "Hel" })])), frame([ev("text_delta", { block_id: "b1", text: "lo" }), ev("text", { role: "assistant", block_id: "b1", text: "Hello" })]));
+    const replay = applyEvents(emptyTranscript, frame([ev("text", { role: "assistant", block_id: "b1", text: "Hello" })]));
+    expect(live.entries).toEqual(replay.entries);
+  });
+
+  it("D4-16: the whole input wins over what was streamed", () => {
+    const t = applyEvents(emptyTranscript, frame([
+      ev("tool_call_start", { tool_call_id: "t", tool_name: "Bash" }),
+      ev("tool_call_delta", { tool_call_id: "t", text: '{"command":"rm' }),
+      ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: '{"command":"ls"}' }),
+      ev("tool_result", { tool_call_id: "t", content: "a b", is_error: true }),
+    ]));
+    expect(t.entries).toHaveLength(1);
+    expect(t.entries[0]).toMatchObject({ kind: "tool", name: "Bash", input: '{"command":"ls"}', result: "a b", failed: true, done: true });
+  });
+
+  it("a tool call id that comes again in a later turn is another call", () => {
+    const call = (n: string) => [ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: n }), ev("tool_result", { tool_call_id: "t", content: n })];
+    expect(applyEvents(emptyTranscript, frame([...call("1"), ...call("2")])).entries).toHaveLength(2);
+  });
+
+  it("an ask stands once in its place and gets its decision and trail", () => {
+    const t = applyEvents(emptyTranscript, frame([
+      ev("interaction_pending", { interaction_id: "a", pending: true }),
+      ev("interaction_request", { interaction_id: "a", headline: "h", key: "k.a" }),
+      ev("approval_required", { interaction_id: "a", tool_name: "Bash", input: "ls" }),
+      ev("interaction_response", { interaction_id: "a", decision: decision(bash("a"), "denied") }),
+      ev("interaction_delivery", { interaction_id: "a", stage: "delivered" }),
+    ]));
+    expect(t.entries).toHaveLength(1);
+    expect(t.entries[0]).toMatchObject({ kind: "ask", key: "k.a", ended: true, decision: { outcome: "denied" }, trail: [{ stage: "delivered" }] });
+  });
+
+  it("reset starts anew; more means that it still loads; the cursor is the last one", () => {
+    const first = applyEvents(emptyTranscript, frame([ev("text", { role: "user", text: "old" })], { cursor: "c1", more: true }));
+    expect(first.loading).toBe(true);
+    const again = applyEvents(first, frame([ev("text", { role: "user", text: "new" }, "c2")], { reset: true, cursor: "c3" }));
+    expect(again.entries).toHaveLength(1);
+    expect(again.cursor).toBe("c3");
+    expect(again.loading).toBe(false);
+  });
+
+  it("malformed events cost nothing", () => {
+    const t = applyEvents(emptyTranscript, frame([ev("text", null), ev("tool_result", 7), ev("interaction_request", []), ev("nonsense", {}), null as unknown as Event]));
+    expect(t.entries.length).toBeGreaterThan(0);
+  });
+});
