@@ -74,6 +74,12 @@ func (h *home) ask(args ...string) *process {
 	return start(h.t, h.env, "banksman", append([]string{"ask", "--data", h.data}, args...)...)
 }
 
+// askJSON is ask with the request's fields on standard input.
+func (h *home) askJSON(fields string) *process {
+	h.t.Helper()
+	return startWith(h.t, h.env, fields, "banksman", "ask", "--json", "--data", h.data)
+}
+
 // pending is what "banksman pending --json" prints.
 func (h *home) pending() []wire.Interaction {
 	h.t.Helper()

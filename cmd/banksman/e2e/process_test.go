@@ -37,9 +37,19 @@ type process struct {
 // test ends.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
+	return startWith(t, env, "", name, args...)
+}
+
+// startWith is start with a standard input.
+func startWith(t *testing.T, env []string, stdin, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, done: make(chan struct{}), heard: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(bin, name), args...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(bin, name)
+	}
+	p.cmd = exec.Command(name, args...)
 	p.cmd.Env = env
+	p.cmd.Stdin = strings.NewReader(stdin)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r, w := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = w, w

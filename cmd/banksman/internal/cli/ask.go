@@ -62,6 +62,7 @@ func Ask(ctx context.Context, args []string, stdio Stdio) int {
 	if len(rest) > 0 {
 		return c.fail(fmt.Errorf("what is %q? Everything is said by flags (banksman ask -h)", rest[0]))
 	}
+	f.whole = f.whole || f.piped(stdio.In)
 	r, err := f.request(c)
 	if err != nil {
 		return c.fail(err)
@@ -188,7 +189,24 @@ func (f *askFlags) request(c *command) (*hitl.Request, error) {
 		}
 	}
 	complete(r)
+	if _, known := hitl.LookupKind(r.Kind); !known {
+		return nil, hitl.Invalid("kind", "must be approval, question or form, not %q", r.Kind)
+	}
 	return r, nil
+}
+
+// piped reports whether a request comes on standard input without being
+// announced: nothing else says what is asked.
+func (f *askFlags) piped(in io.Reader) bool {
+	if f.kind != "" || f.tool != "" || f.input != "" || f.schema != "" || len(f.questions) > 0 {
+		return false
+	}
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
 // complete fills in what follows from the rest.
