@@ -63,6 +63,7 @@ type valve struct {
 	mu   sync.Mutex
 	cond *sync.Cond
 	held bool
+	open []net.Conn
 }
 
 func newValve(t testing.TB, to string) *valve {
@@ -88,6 +89,9 @@ func newValve(t testing.TB, to string) *valve {
 				_ = client.Close()
 				continue
 			}
+			v.mu.Lock()
+			v.open = append(v.open, client, server)
+			v.mu.Unlock()
 			wg.Go(func() {
 				_, _ = io.Copy(server, client)
 				_ = server.Close()
@@ -116,6 +120,17 @@ func (v *valve) hold(held bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.held = held
+	v.cond.Broadcast()
+}
+
+// cut breaks all connections; what is held back never arrives.
+func (v *valve) cut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.open {
+		_ = c.Close()
+	}
+	v.open, v.held = nil, false
 	v.cond.Broadcast()
 }
 
@@ -337,6 +352,51 @@ func TestFollowNoticesAnotherHistory(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, old.Created, fresh.Created)
 	})
+}
+
+// TestFollowLosesNothingOnTheWay breaks the connection under a message that the
+// server has sent, and comes back before the server gives up on the reader: no
+// later message shows the gap.
+func TestFollowLosesNothingOnTheWay(t *testing.T) {
+	t.Parallel()
+	b, direct := provisioned(t)
+	v := newValve(t, b.srv.Addr().String())
+	nc, err := nats.Connect("nats://"+v.addr, nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectBufSize(-1))
+	require.NoError(t, err)
+	writer := journal.New(direct, journal.Options{Signer: newKey(t)})
+	got := make(chan journal.Message, 10) // never closed
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1) // one result, never closed
+	go func() {
+		done <- journal.New(nc, journal.Options{}).Follow(ctx, journal.Events, 0, nil, func(m journal.Message) error {
+			got <- m
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, wait(t, done), context.Canceled)
+		nc.Close()
+	})
+	_, err = writer.WriteEvent(t.Context(), "hitl.ixe.t.o.s.i.open", []byte("x"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, wait(t, got).Seq)
+
+	v.hold(true)
+	_, err = writer.WriteEvent(t.Context(), "hitl.ixe.t.o.s.i.closed", []byte("x"))
+	require.NoError(t, err)
+	s, err := streams(t, direct).Stream(t.Context(), journal.Events)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		for c := range s.ListConsumers(t.Context()).Info() {
+			if c.Name != "notifier-t" && c.Delivered.Stream == 2 {
+				return true
+			}
+		}
+		return false
+	}, patience, tick, "the server has sent it")
+	v.cut()
+	require.EqualValues(t, 2, wait(t, got).Seq)
 }
 
 // TestRedeliveryAfterSilence: a process that died holds nothing for long.
