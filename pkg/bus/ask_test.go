@@ -197,30 +197,51 @@ func TestForgedDecisionsAreIgnored(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c, log := n.client(t, bus.RoleOwner, "agents")
-	a := ask(t, c, approval(`{}`))
 	elsewhere := ask(t, c, approval(`{"other":true}`))
-	ref, otherRef := a.open(t).Ref, elsewhere.open(t).Ref
-	allowed := n.decision(t, ref, hitl.Content{Outcome: hitl.Allowed})
-
-	unsigned := n.signed(t, ref, allowed)
-	unsigned.Header = nats.Header{}
-	changed := n.signed(t, ref, n.decision(t, ref, hitl.Content{Outcome: hitl.Denied}))
-	changed.Data = n.signed(t, ref, allowed).Data
-	moved := n.signed(t, otherRef, n.decision(t, otherRef, hitl.Content{Outcome: hitl.Allowed}))
-	renamed := n.decision(t, otherRef, hitl.Content{Outcome: hitl.Allowed})
-	for _, m := range []*nats.Msg{unsigned, changed, moved, n.signed(t, ref, renamed)} {
+	other := elsewhere.open(t).Ref
+	for name, forge := range map[string]func(subject.Ref, *hitl.Decision) *nats.Msg{
+		"unsigned": func(ref subject.Ref, d *hitl.Decision) *nats.Msg {
+			m := n.signed(t, ref, d)
+			m.Header = nats.Header{}
+			return m
+		},
+		"changed after signing": func(ref subject.Ref, d *hitl.Decision) *nats.Msg {
+			m := n.signed(t, ref, n.decision(t, ref, hitl.Content{Outcome: hitl.Denied}))
+			m.Data = n.signed(t, ref, d).Data
+			return m
+		},
+		"moved from another interaction": func(subject.Ref, *hitl.Decision) *nats.Msg {
+			return n.signed(t, other, n.decision(t, other, hitl.Content{Outcome: hitl.Allowed}))
+		},
+		"of another interaction by its own word": func(ref subject.Ref, d *hitl.Decision) *nats.Msg {
+			d.InteractionID = other.ID
+			return n.signed(t, ref, d)
+		},
+		"of an unknown outcome": func(ref subject.Ref, d *hitl.Decision) *nats.Msg {
+			d.Outcome = "sure"
+			return n.signed(t, ref, d)
+		},
+	} {
+		a := ask(t, c, approval(`{}`))
+		ref := a.open(t).Ref
+		m := forge(ref, n.decision(t, ref, hitl.Content{Outcome: hitl.Allowed}))
 		m.Subject = subject.Inbox(ref)
 		m.Header.Del("Nats-Expected-Last-Subject-Sequence")
 		require.NoError(t, n.core.PublishMsg(m))
+		require.Eventually(t, func() bool {
+			select {
+			case <-a.done:
+				return true
+			default:
+				return strings.Contains(log.String(), "ALARM") && strings.Contains(log.String(), ref.ID)
+			}
+		}, patience, 5*time.Millisecond, name)
+		a.waiting(t)
+		n.decide(t, ref, hitl.Content{Outcome: hitl.Denied})
+		ans, err := a.wait(t)
+		require.NoError(t, err, name)
+		require.Equal(t, hitl.Denied, ans.Decision.Outcome, name)
 	}
-	require.NoError(t, n.core.Flush())
-	require.Eventually(t, func() bool { return len(log.String()) > 0 }, patience, 5*time.Millisecond)
-	require.Contains(t, log.String(), "ALARM")
-	a.waiting(t)
-	n.decide(t, ref, hitl.Content{Outcome: hitl.Denied})
-	ans, err := a.wait(t)
-	require.NoError(t, err)
-	require.Equal(t, hitl.Denied, ans.Decision.Outcome)
 }
 
 func TestAnUnsignedRecordIsNoDecision(t *testing.T) {
