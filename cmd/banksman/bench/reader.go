@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+const (
+	// answersPerSocket stays below the burst of frames that a gateway takes
+	// from one socket without slowing it down.
+	answersPerSocket = 180
+	// socketSlots is how many answers of one socket a gateway works on at once.
+	socketSlots = 8
+	maxSockets  = 16 // of the 20 that one person may have
+	settleLimit = time.Minute
+)
+
+// readers are WebSocket clients of one person that allow what they see at once,
+// each in the sessions of its shard.
+type readers struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu       sync.Mutex
+	sights   map[string]sight    // by key: when it was seen and answered
+	accepted map[string][]string // decision ids of receipts
+	closed   map[string][]string // decision ids of closed interactions
+	errs     []error
+	changed  chan struct{} // capacity 1
+}
+
+// sight is on the system's clock, in ns.
+type sight struct{ seen, answered int64 }
+
+func openReaders(ctx context.Context, addr, token string, count int) (*readers, error) {
+	rs := &readers{
+		sights: map[string]sight{}, accepted: map[string][]string{}, closed: map[string][]string{},
+		changed: make(chan struct{}, 1),
+	}
+	ctx, rs.stop = context.WithCancel(ctx)
+	for i := range count {
+		r := &reader{readers: rs, mark: []byte(shardMark(i))}
+		if err := r.open(ctx, addr, token); err != nil {
+			rs.close()
+			return nil, fmt.Errorf("reader: %w", err)
+		}
+		rs.wg.Go(func() {
+			err := r.serve(ctx)
+			if ctx.Err() == nil {
+				rs.note(func() { rs.errs = append(rs.errs, fmt.Errorf("reader: %w", err)) })
+			}
+		})
+	}
+	return rs, nil
+}
+
+func (rs *readers) close() {
+	rs.stop()
+	rs.wg.Wait()
+}
+
+// note changes what is known and wakes who waits for it.
+func (rs *readers) note(fn func()) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	fn()
+	select {
+	case rs.changed <- struct{}{}:
+	default:
+	}
+}
+
+// settled waits until every key has its receipt and its end.
+func (rs *readers) settled(ctx context.Context, asks []timing) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for {
+		rs.mu.Lock()
+		err := errors.Join(rs.errs...)
+		missing := 0
+		for _, t := range asks {
+			if len(rs.accepted[t.Key]) == 0 || len(rs.closed[t.Key]) == 0 {
+				missing++
+			}
+		}
+		rs.mu.Unlock()
+		if err != nil || missing == 0 {
+			return err
+		}
+		select {
+		case <-rs.changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d asks never got receipt and end: %w", missing, len(asks), ctx.Err())
+		}
+	}
+}
+
+// check compares what askers and readers got: one decision each, the same.
+func (rs *readers) check(asks []timing) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var errs []error
+	keys := map[string]bool{}
+	for _, t := range asks {
+		switch {
+		case t.Err != "":
+			errs = append(errs, errors.New(t.Err))
+			continue
+		case keys[t.Key]:
+			errs = append(errs, fmt.Errorf("%s was asked twice", t.Key))
+		}
+		keys[t.Key] = true
+		for what, ids := range map[string][]string{"receipts": rs.accepted[t.Key], "ends": rs.closed[t.Key]} {
+			if len(ids) != 1 || ids[0] != t.Decision {
+				errs = append(errs, fmt.Errorf("%s: the asker has decision %s, %s tell of %q", t.Key, t.Decision, what, ids))
+			}
+		}
+	}
+	if len(errs) > 5 {
+		errs = append(errs[:5], fmt.Errorf("and %d more", len(errs)-5))
+	}
+	return errors.Join(errs...)
+}
+
+// reader is one socket.
+type reader struct {
+	*readers
+	mark []byte // what frames of its shard contain
+	conn *websocket.Conn
+}
+
+// open signs in and waits for the snapshot. A person's sockets that were just
+// closed may still be counted, so it tries again for a while.
+func (r *reader) open(ctx context.Context, addr, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		err := r.signIn(ctx, addr, token)
+		if err == nil || websocket.CloseStatus(err) != wire.CloseTooMany {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *reader) signIn(ctx context.Context, addr, token string) error {
+	conn, _, err := websocket.Dial(ctx, "ws://"+addr+"/api/ws", nil)
+	if err != nil {
+		return err
+	}
+	conn.SetReadLimit(64 << 20)
+	r.conn = conn
+	if err := r.send(ctx, wire.Client{Type: wire.TypeAuth, Token: token}); err != nil {
+		return err
+	}
+	for {
+		_, raw, err := conn.Read(ctx)
+		if err != nil {
+			_ = conn.CloseNow() // failed already
+			return err
+		}
+		if bytes.Contains(raw, []byte(wire.TypeActiveProcesses)) {
+			return nil
+		}
+	}
+}
+
+func (r *reader) send(ctx context.Context, v any) error {
+	raw, err := hitl.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return r.conn.Write(ctx, websocket.MessageText, raw)
+}
+
+// frame is what a reader needs of a frame.
+type frame struct {
+	Type      string       `json:"type"`
+	Pending   []pending    `json:"pending_requests"`
+	Closed    []closedItem `json:"closed"`
+	RequestID string       `json:"request_id"`
+	hitl.Receipt
+}
+
+type pending struct {
+	Key        string `json:"key"`
+	SessionKey string `json:"session_key"`
+	Type       string `json:"request_type"`
+	Digest     string `json:"digest"`
+}
+
+type closedItem struct {
+	Key      string         `json:"key"`
+	Decision *hitl.Decision `json:"decision"`
+}
+
+// serve reads frames and answers them until ctx ends. What reads is also what
+// writes, as in a page that answers from its message handler.
+func (r *reader) serve(ctx context.Context) error {
+	defer func() { _ = r.conn.CloseNow() }()
+	for {
+		_, raw, err := r.conn.Read(ctx)
+		at := time.Now()
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(raw, []byte(`"`+wire.TypePing+`"`)) {
+			if err := r.send(ctx, wire.Client{Type: wire.TypePong}); err != nil {
+				return err
+			}
+		}
+		if !bytes.Contains(raw, r.mark) {
+			continue // of another reader's sessions
+		}
+		frames := []json.RawMessage{raw}
+		if raw[0] == '[' {
+			if err := json.Unmarshal(raw, &frames); err != nil {
+				return err
+			}
+		}
+		for _, one := range frames {
+			if !bytes.Contains(one, r.mark) {
+				continue
+			}
+			if err := r.take(ctx, one, at); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *reader) take(ctx context.Context, raw []byte, at time.Time) error {
+	var f frame
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return err
+	}
+	switch f.Type {
+	case wire.TypeReceipt:
+		if f.Status != hitl.Accepted || f.Decision == nil {
+			return fmt.Errorf("%s: the receipt says %s: %s", f.RequestID, f.Status, f.Error)
+		}
+		r.note(func() { r.accepted[f.RequestID] = append(r.accepted[f.RequestID], f.Decision.DecisionID) })
+	case wire.TypeProcessState:
+		if len(f.Closed) > 0 {
+			r.note(func() {
+				for _, c := range f.Closed {
+					id := ""
+					if c.Decision != nil {
+						id = c.Decision.DecisionID
+					}
+					r.closed[c.Key] = append(r.closed[c.Key], id)
+				}
+			})
+		}
+		for _, p := range f.Pending {
+			if err := r.answer(ctx, p, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answer allows what is seen for the first time.
+func (r *reader) answer(ctx context.Context, p pending, at time.Time) error {
+	r.mu.Lock()
+	_, again := r.sights[p.Key]
+	if !again {
+		r.sights[p.Key] = sight{seen: at.UnixNano()}
+	}
+	r.mu.Unlock()
+	if again {
+		return nil
+	}
+	now := time.Now().UnixNano()
+	err := r.send(ctx, wire.Client{Type: wire.TypeResponse, Response: hitl.Response{
+		Ref: p.Key, SessionID: p.SessionKey, RequestID: p.Key, RequestType: p.Type, Digest: p.Digest,
+		Decision: hitl.VerbAllow,
+	}})
+	r.mu.Lock()
+	r.sights[p.Key] = sight{seen: at.UnixNano(), answered: now}
+	r.mu.Unlock()
+	return err
+}
