@@ -1,0 +1,98 @@
+// Package policy computes the risk of a request. The agent's own word can only
+// raise it. The rules are a first sorting for people's eyes, not a sandbox.
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// Version names this set of rules in every decision.
+const Version = "1"
+
+// Levels of risk, from the least.
+var levels = []string{"low", "medium", "high", "critical"}
+
+// Policy assesses requests. Critical lists paths and words whose appearance in
+// a tool's input makes a request critical, the instance's own data directory
+// for example.
+type Policy struct{ Critical []string }
+
+type rule struct {
+	re     *regexp.Regexp
+	level  string
+	reason string
+}
+
+var shellRules = []rule{
+	{regexp.MustCompile(`\bbanksman\s+(decide|answer|login)\b`), "critical", "decides on the agent's own requests"},
+	{regexp.MustCompile(`\brm\s+(-\S*\s+)*-\S*[rRf]`), "high", "deletes files for good"},
+	{regexp.MustCompile(`\bgit\s+push\b.*(--force|-f\b|\+)`), "high", "rewrites a published branch"},
+	{regexp.MustCompile(`\bgit\s+(reset\s+--hard|clean\s+-\S*f)`), "high", "throws away local work"},
+	{regexp.MustCompile(`\b(sudo|doas|su)\b`), "high", "runs with other rights"},
+	{regexp.MustCompile(`\b(curl|wget)\b[^|;&]*\|\s*(sudo\s+)?(ba|z|da)?sh\b`), "high", "runs what it downloads"},
+	{regexp.MustCompile(`\b(mkfs|dd|shred|fdisk|parted)\b`), "high", "writes to whole disks"},
+	{regexp.MustCompile(`\b(kubectl\s+delete|terraform\s+(apply|destroy)|drop\s+(table|database))\b`), "high", "changes shared systems"},
+	{regexp.MustCompile(`\bchmod\s+(-\S+\s+)*777\b`), "high", "opens files to everybody"},
+	{regexp.MustCompile(`\b(curl|wget|ssh|scp|rsync|nc)\b`), "medium", "talks to the network"},
+	{regexp.MustCompile(`\bgit\s+push\b`), "medium", "publishes commits"},
+}
+
+// Assess returns the policy record of a request and why it has its risk.
+func (p *Policy) Assess(r *hitl.Request) (hitl.Policy, string) {
+	level, reason := p.assess(r)
+	if rank(r.Risk) > rank(level) {
+		level, reason = r.Risk, "the agent says so"
+	}
+	return hitl.Policy{Version: Version, Risk: level}, reason
+}
+
+func rank(level string) int { return slices.Index(levels, level) }
+
+func (p *Policy) assess(r *hitl.Request) (level, reason string) {
+	if r.Tool == nil {
+		return "low", ""
+	}
+	input := string(r.Tool.Input)
+	for _, word := range p.Critical {
+		if word != "" && strings.Contains(input, word) {
+			return "critical", "touches Banksman's own data"
+		}
+	}
+	var in struct {
+		Command  string `json:"command"`
+		FilePath string `json:"file_path"`
+	}
+	_ = json.Unmarshal(r.Tool.Input, &in) // another shape has neither
+	switch r.Tool.Name {
+	case "Bash":
+		level, reason = "medium", "runs a command"
+		for _, rule := range shellRules {
+			if rank(rule.level) > rank(level) && rule.re.MatchString(in.Command) {
+				level, reason = rule.level, rule.reason
+			} else if rule.level == level && reason == "runs a command" && rule.re.MatchString(in.Command) {
+				reason = rule.reason
+			}
+		}
+		return level, reason
+	case "Read", "Glob", "Grep", "LS":
+		return "low", "only reads"
+	case "Write", "Edit", "MultiEdit", "NotebookEdit":
+		if sensitive.MatchString(in.FilePath) {
+			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", sensitive.FindString(in.FilePath))
+		}
+		return "medium", "changes a file"
+	case "ExitPlanMode":
+		return "medium", "lets the agent start on its plan"
+	case "WebFetch", "WebSearch":
+		return "medium", "talks to the network"
+	}
+	return "medium", ""
+}
+
+var sensitive = regexp.MustCompile(`(^|/)(\.ssh/|\.aws/|\.gnupg/|\.git/hooks/|\.bashrc|\.zshrc|\.profile|authorized_keys|crontab|\.env$)`)
