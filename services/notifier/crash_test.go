@@ -101,6 +101,51 @@ func TestKilledWhileSending(t *testing.T) {
 	require.Empty(t, hook.calls)
 }
 
+// What is decided while its alert is on the way is told as soon as that has
+// arrived, and not before.
+func TestB67_DecidedWhileSending(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	b := newBench(t)
+	hook := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			<-release
+		}
+	})
+	b.notify(t, hook.options(t, "0s"))
+	ref := newRef(1)
+	b.open(t, ref, summary(ref, time.Now()))
+	require.Equal(t, opened, hook.next(t).Type)
+	b.end(t, ref, summary(ref, time.Now()), hitl.Denied, ada)
+	require.Eventually(t, func() bool { _, err := b.ledger.Over(t.Context(), ref); return err == nil }, patience, tick)
+	require.Nil(t, b.entry(t, ref, ledger.StepClosed))
+	require.Empty(t, hook.calls)
+	close(release)
+	require.Equal(t, closed, hook.next(t).Type)
+	b.await(t, ref, ledger.StepClosed, ledger.Sent)
+	require.Equal(t, ledger.Sent, b.entry(t, ref, ledger.StepOpen).State)
+	require.Empty(t, hook.calls)
+}
+
+// The ledger may be out of reach when the receiver has taken the message: that
+// is written down later, and nothing is said twice.
+func TestSentIsRecordedAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hook := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { b.srv.Shutdown() })
+	n := b.notify(t, hook.options(t, "0s"))
+	ref := newRef(1)
+	b.open(t, ref, summary(ref, time.Now()))
+	hook.next(t)
+	require.Eventually(t, func() bool {
+		return len(n.log.lines("could not be recorded", `"state":"sent"`, ref.String())) > 0
+	}, patience, tick)
+	b.start(t)
+	r := b.await(t, ref, ledger.StepOpen, ledger.Sent)
+	require.Equal(t, 1, r.Tries)
+	require.Empty(t, hook.calls)
+}
+
 // Two replicas share 200 interactions while a third is killed; each is told
 // once, and so is each end.
 func TestReplicasShareTheWork(t *testing.T) {

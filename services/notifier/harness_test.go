@@ -85,12 +85,24 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	b := newBareBench(t)
+	b.provision(t)
+	return b
+}
+
+func (b *bench) provision(t *testing.T) {
+	t.Helper()
+	require.NoError(t, journal.Provision(t.Context(), b.connect(t, bus.RoleProvisioner), journal.Config{}))
+}
+
+// newBareBench has no streams yet.
+func newBareBench(t *testing.T) *bench {
+	t.Helper()
 	b := &bench{dir: t.TempDir()}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: b.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed, Owners: []natsd.Owner{{Name: "agents"}},
 	}))
 	b.start(t)
-	require.NoError(t, journal.Provision(t.Context(), b.connect(t, bus.RoleProvisioner), journal.Config{}))
 	b.gw = journal.New(b.connect(t, bus.RoleGateway), journal.Options{})
 	var err error
 	b.cred, err = bus.LoadCredentials(natsd.CredentialsFile(b.dir, bus.RoleNotifier, "", ""))

@@ -84,22 +84,23 @@ func TestB68_SilentAboutWhatWasDecidedWhileAway(t *testing.T) {
 	t.Parallel()
 	b, hook := newBench(t), newReceiver(t, nil)
 	now := time.Now()
-	for i := range 100 {
-		ref := newRef(i)
-		s := summary(ref, now)
-		if i%2 == 0 {
-			b.open(t, ref, s)
-		}
-		b.end(t, ref, s, hitl.Allowed, ada)
-		if i%2 == 1 {
-			b.open(t, ref, s)
-		}
+	// More than one pull: the first half opens long before its ends, the second
+	// half ends before it opens.
+	const n = 200
+	for i := range n / 2 {
+		b.open(t, newRef(i), summary(newRef(i), now))
+	}
+	for i := range n {
+		b.end(t, newRef(i), summary(newRef(i), now), hitl.Allowed, ada)
+	}
+	for i := n / 2; i < n; i++ {
+		b.open(t, newRef(i), summary(newRef(i), now))
 	}
 	last := newRef(1000)
 	b.open(t, last, summary(last, now))
 	b.notify(t, hook.options(t, "0s"))
 	require.Equal(t, last.String(), hook.next(t).Subject)
-	for i := range 100 {
+	for i := range n {
 		ctx := t.Context()
 		require.Eventually(t, func() bool { _, err := b.ledger.Over(ctx, newRef(i)); return err == nil }, patience, tick)
 		if r := b.entry(t, newRef(i), ledger.StepOpen); r != nil {
@@ -383,6 +384,31 @@ func TestGoneEndpointGetsNothingMore(t *testing.T) {
 	third := newRef(3)
 	b.open(t, third, summary(third, time.Now()))
 	b.await(t, third, ledger.StepOpen, ledger.Sent)
+}
+
+// The notifier may be there before the streams are.
+func TestStartsBeforeTheStreams(t *testing.T) {
+	t.Parallel()
+	b, hook := newBareBench(t), newReceiver(t, nil)
+	n := b.notify(t, hook.options(t, "0s"))
+	require.Eventually(t, func() bool { return len(n.log.lines("cannot be reached")) == 1 }, patience, tick)
+	b.provision(t)
+	ref := newRef(1)
+	b.open(t, ref, summary(ref, time.Now()))
+	require.Equal(t, ref.String(), hook.next(t).Subject)
+}
+
+// An event that makes no sense is named and dropped; the next one is handled.
+func TestUnreadableEventIsDropped(t *testing.T) {
+	t.Parallel()
+	b, hook := newBench(t), newReceiver(t, nil)
+	n := b.notify(t, hook.options(t, "0s"))
+	b.event(t, newRef(1), subject.Open, []string{"not", "an", "event"})
+	b.event(t, newRef(2), subject.Closed, 7)
+	ref := newRef(3)
+	b.open(t, ref, summary(ref, time.Now()))
+	require.Equal(t, ref.String(), hook.next(t).Subject)
+	require.Eventually(t, func() bool { return len(n.log.lines(`"level":"ERROR"`, "cannot be read is dropped")) == 2 }, patience, tick)
 }
 
 func TestNewRefuses(t *testing.T) {
