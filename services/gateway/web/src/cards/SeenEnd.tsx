@@ -28,5 +28,5 @@ export function SeenEnd({ onSeen }: { onSeen: () => void }) {
     o.observe(el);
     return () => o.disconnect();
   }, []);
-  return <div ref={ref} aria-hidden className="-mt-px! h-px" />;
+  return <div ref={ref} aria-hidden className="-mt-3! h-px" />;
 }

@@ -29,7 +29,7 @@ export function span(ms: number): string {
 
 export function waitsFor(createdAt: string, now: number): string {
   const ms = now - Date.parse(createdAt);
-  return ms < 60_000 ? "asked just now" : `waiting for ${span(ms)}`;
+  return ms < 60_000 ? "just now" : `waiting for ${span(ms)}`;
 }
 
 /** What happens at the deadline, in words, by kind. */

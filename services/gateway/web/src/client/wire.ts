@@ -10,6 +10,12 @@ export interface CliLogin {
   name: string;
 }
 
+/** That request was answered or ran out, here or elsewhere. */
+export interface CliLoginSettled {
+  type: "cli_login_settled";
+  code: string;
+}
+
 /** Somebody signed in with this person's rights. */
 export interface SignedIn {
   type: "signed_in";
@@ -18,7 +24,7 @@ export interface SignedIn {
   at: string;
 }
 
-export type InFrame = ServerFrame | CliLogin | SignedIn;
+export type InFrame = ServerFrame | CliLogin | CliLoginSettled | SignedIn;
 
 /** Data of a session's events, by type; every text is display text. */
 export interface EventData {

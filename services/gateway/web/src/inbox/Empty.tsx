@@ -8,7 +8,7 @@ import { useApp, useAppState } from "../ui/context";
 import { Button, CopyButton } from "../ui/controls";
 import { sessionHref } from "../ui/route";
 
-const COMMAND = "banksman ask --kind question --title 'Where to?' --question 'Which branch?' --option main --option next";
+const COMMAND = `banksman ask --tool Bash --input '{"command":"make deploy"}'`;
 
 export function Empty({ quiet }: { quiet: boolean }) {
   const app = useApp();

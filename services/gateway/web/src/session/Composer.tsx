@@ -8,7 +8,7 @@ import { Button } from "../ui/controls";
 import { Attach } from "./Attach";
 
 /** The message input of a session. It gives its place to whatever waits for an answer. */
-export function Composer({ session, blocked, dead, onFocusChange }: { session: string; blocked: boolean; dead: boolean; onFocusChange: (has: boolean) => void }) {
+export function Composer({ session, blocked, closed, onFocusChange }: { session: string; blocked: boolean; /** Why it takes no messages at all. */ closed: string; onFocusChange: (has: boolean) => void }) {
   const app = useApp();
   const online = useAppState().conn.status === "online";
   const draftKey = `message:${session}`;
@@ -18,7 +18,7 @@ export function Composer({ session, blocked, dead, onFocusChange }: { session: s
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState(newId);
   const id = useId();
-  const off = busy || blocked || dead || !online || (text.trim() === "" && files.length === 0);
+  const off = busy || blocked || closed !== "" || !online || (text.trim() === "" && files.length === 0);
 
   const change = (t: string) => {
     setText(t);
@@ -39,7 +39,7 @@ export function Composer({ session, blocked, dead, onFocusChange }: { session: s
       setProblem([r.error ?? "The message was not taken.", ...(r.fields ?? []).map((f) => `${f.field} ${f.problem}`)].join(" "));
     });
   };
-  if (dead) return <p className="py-2 text-center text-sm text-faint">This session has ended.</p>;
+  if (closed !== "") return <p className="py-2 text-center text-sm text-faint">{closed}</p>;
   return (
     <div className="rounded-2xl border border-edge/60 bg-card p-2 shadow-card focus-within:border-accent"
       onFocus={() => onFocusChange(true)} onBlur={(e) => { if (!e.currentTarget.contains(e.relatedTarget)) onFocusChange(false); }}>

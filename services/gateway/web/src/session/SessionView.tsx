@@ -64,11 +64,16 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
         <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
           {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
           {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
-          {(waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} dead={dead} onFocusChange={setTyping} />}
+          {(waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} closed={dead ? "This session has ended." : session && isProgram(session) ? "A program asks here. It takes answers, no messages." : ""} onFocusChange={setTyping} />}
         </div>
       </div>
     </div>
   );
+}
+
+/** Asks of scripts and other programs form a session too, one that nobody steers from here. */
+function isProgram(s: Session): boolean {
+  return s.runtime === "" || s.runtime === "program";
 }
 
 function Head({ session }: { session: Session }) {
@@ -92,7 +97,7 @@ function Head({ session }: { session: Session }) {
           <h1 className="truncate font-semibold" title={sessionTitle(session)}>{sessionTitle(session)}</h1>
           <p className="truncate text-[13px] text-faint" title={session.cwd}>{[session.owner, session.runtime, session.model, session.cwd].filter(Boolean).join(" · ")}</p>
         </div>
-        {!dead && session.runtime !== "" && (
+        {!dead && !isProgram(session) && (
           <>
             <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className="min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11">
               {offered.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}

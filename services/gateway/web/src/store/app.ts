@@ -1,6 +1,6 @@
 // Joins link and store: what a screen may do, and the timers and fetches that
 // belong to it. Components get this object and know no transport.
-import { type Api, httpApi } from "../client/http";
+import { type Api, httpApi, HttpError } from "../client/http";
 import { Socket } from "../client/socket";
 import { newId } from "../client/timing";
 import { dropToken, loadToken } from "../client/token";
@@ -209,7 +209,12 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
       return (await api.demo()).session_id ?? "";
     },
     async answerCliLogin(code, allow) {
-      await api.answerCliLogin(code, allow);
+      try {
+        await api.answerCliLogin(code, allow);
+      } catch (e) {
+        // Gone meanwhile: expired, or answered in another tab.
+        if (!(e instanceof HttpError && e.status === 404)) throw e;
+      }
       store.dispatch({ kind: "cli-login-done", code });
     },
     retryNow() {

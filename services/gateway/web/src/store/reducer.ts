@@ -59,7 +59,11 @@ export function reduce(s: State, a: Action): State {
       if (s.transcripts[a.session]) return s;
       return { ...s, transcripts: { ...s.transcripts, [a.session]: emptyTranscript } };
     }
-    case "cli-logins": return { ...s, cliLogins: a.requests.map((r) => ({ code: r.code, name: r.name })) };
+    case "cli-logins": {
+      // The list was asked for before some of the announcements came.
+      const later = s.cliLogins.filter((x) => !a.requests.some((r) => r.code === x.code));
+      return { ...s, cliLogins: [...a.requests.map((r) => ({ code: r.code, name: r.name })), ...later] };
+    }
     case "cli-login-done": return { ...s, cliLogins: s.cliLogins.filter((r) => r.code !== a.code) };
     case "signed-in-seen": return { ...s, signedIn: null };
     case "say": return say(s, a.text);
@@ -103,6 +107,7 @@ function frame(s: State, f: InFrame, now: number): State {
     case "cli_login":
       if (s.cliLogins.some((r) => r.code === f.code)) return s;
       return say({ ...s, cliLogins: [...s.cliLogins, { code: f.code, name: f.name }] }, "A terminal asks to sign in as you.");
+    case "cli_login_settled": return { ...s, cliLogins: s.cliLogins.filter((r) => r.code !== f.code) };
     case "signed_in": return { ...s, signedIn: { name: f.name, via: f.via, at: f.at } };
     default: return s; // a newer server may say more
   }

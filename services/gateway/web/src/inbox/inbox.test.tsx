@@ -1,0 +1,169 @@
+import { act, screen, within } from "@testing-library/react";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { ada, ask, at, bash, closed, hello, processState, session } from "../testing/fixtures";
+import { harness, online } from "../testing/harness";
+import { mount } from "../testing/mount";
+
+afterEach(() => vi.useRealTimers());
+
+const KEY = "default.agents.s1";
+
+describe("inbox", () => {
+  it("says nothing about what waits before the whole snapshot is here", () => {
+    const h = harness();
+    h.status({ status: "online" });
+    const { push } = mount(h);
+    push(hello(), { type: "active_processes", cursor: "c", sessions: [], more: true });
+    expect(screen.getByTestId("inbox")).toHaveTextContent("Asking the server what waits");
+    expect(screen.queryByText("Nothing waits for you")).toBeNull();
+    push({ type: "active_processes", cursor: "c", sessions: [], more: false });
+    expect(screen.getByText("Nothing waits for you")).toBeInTheDocument();
+  });
+
+  it("shows all that waits in all sessions, newest last, and the count in title and icon", () => {
+    document.head.innerHTML = '<link rel="icon" href="/favicon.svg">';
+    const h = online([bash("b", "ls", { created_at: at(2) }), bash("a", "ls", { created_at: at(1) })]);
+    const { push } = mount(h);
+    push(processState([ask("c", undefined, { created_at: at(3), session_key: "x", key: "x.c" })], { session_key: "x", session_id: "x" }));
+    expect(screen.getAllByRole("article").map((c) => c.dataset.testid)).toEqual(["card-a", "card-b", "card-c"]);
+    expect(document.title).toBe("(3) Banksman");
+    expect(document.querySelector('link[rel="icon"]')).toHaveAttribute("href", "/favicon-dot.svg");
+    push(processState([]), processState([], { session_key: "x", session_id: "x" }));
+    expect(document.title).toBe("Banksman");
+    expect(document.querySelector('link[rel="icon"]')).toHaveAttribute("href", "/favicon.svg");
+  });
+
+  it("a decided card stays in its place as a receipt until cleared", async () => {
+    const a = bash("a", "ls", { created_at: at(1) });
+    const b = bash("b", "ls", { created_at: at(2) });
+    const h = online([a, b]);
+    const { user, push } = mount(h);
+    push(processState([b], { closed: [closed(a, "allowed", { principal: ada })] }));
+    expect(screen.getAllByRole("article").map((c) => c.dataset.testid)).toEqual(["card-a", "card-b"]);
+    expect(screen.getByTestId("receipt-a")).toHaveTextContent("Approved once by Ada");
+    await user.click(screen.getByText("Clear receipts"));
+    expect(screen.getAllByRole("article").map((c) => c.dataset.testid)).toEqual(["card-b"]);
+  });
+
+  it("an ending that was missed is looked up and then told", async () => {
+    const a = bash("a");
+    const h = online([a]);
+    const { push } = mount(h);
+    h.api.known.set(a.key, { id: "a", ...closed(a, "denied", { principal: ada }) });
+    push(hello(), { type: "active_processes", cursor: "c2", sessions: [session([])], more: false });
+    expect(await screen.findByText(/Denied by Ada/)).toBeInTheDocument();
+  });
+
+  it("the empty state has the last decisions, a demo and the command; a list that cannot be fetched looks different", async () => {
+    const h = online([]);
+    h.api.closed = [{ id: "old", ...closed(bash("old"), "allowed") }];
+    const { user } = mount(h);
+    expect(await screen.findByTestId("receipt-old")).toBeInTheDocument();
+    expect(screen.getByText(/^banksman ask/)).toBeInTheDocument();
+    await user.click(screen.getByTestId("demo"));
+    expect(location.hash).toBe("#/s/default.agents.demo");
+  });
+
+  it("a failed load says so and offers another try", async () => {
+    const h = online([]);
+    h.api.fail = true;
+    mount(h);
+    expect(await screen.findByText(/could not be fetched/)).toBeInTheDocument();
+  });
+
+  it("the history lists decisions with receipts", async () => {
+    location.hash = "#/history";
+    const h = online([]);
+    h.api.closed = [{ id: "old", ...closed(bash("old"), "denied", { principal: ada, message: "not today" }) }];
+    mount(h);
+    const list = screen.getByTestId("history");
+    expect(await within(list).findByTestId("receipt-old")).toHaveTextContent("Denied by Ada");
+    expect(list).toHaveTextContent("not today");
+  });
+});
+
+describe("announcements", () => {
+  it("B-77: the live region stands outside the cards and outlives them", () => {
+    const a = bash("a");
+    const h = online([]);
+    const { push } = mount(h);
+    const region = screen.getByTestId("live-region");
+    push(processState([a]));
+    expect(region).toHaveTextContent("New request: build-7 wants to run a shell command.");
+    push(processState([], { closed: [closed(a, "denied", { principal: ada })] }));
+    expect(screen.getByTestId("live-region")).toBe(region);
+    expect(region).toHaveTextContent("build-7 wants to run a shell command: denied.");
+    expect(region.closest("article")).toBeNull();
+  });
+
+  it("the time left is spoken at 5 min, 1 min and 20 s only", () => {
+    vi.useFakeTimers();
+    const h = online([bash("a", "ls", { expires_at: new Date(Date.now() + 360_000).toISOString() })]);
+    mount(h);
+    const heard: string[] = [];
+    for (let s = 0; s < 360; s++) {
+      const before = h.app.store.get().spoken.n;
+      act(() => vi.advanceTimersByTime(1000));
+      if (h.app.store.get().spoken.n > before) heard.push(h.app.store.get().spoken.text.split(" left")[0]!);
+    }
+    expect(heard).toEqual(["5 min", "1 min", "20 seconds"]);
+  });
+});
+
+describe("signing in", () => {
+  it("without a token the page says how to get one", () => {
+    const h = harness();
+    h.status({ status: "signed_out" });
+    mount(h);
+    expect(screen.getByTestId("login-needed")).toHaveTextContent("banksman login");
+    expect(screen.queryByTestId("inbox")).toBeNull();
+  });
+
+  it("a terminal's sign-in shows its code, takes no focus and is answered by hand", async () => {
+    const h = online([]);
+    const { user, push } = mount(h);
+    const focus = document.activeElement;
+    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box" });
+    expect(document.activeElement).toBe(focus);
+    expect(screen.getByTestId("cli-login")).toHaveTextContent("KX4F-92QD");
+    expect(screen.getByTestId("cli-login")).toHaveTextContent("sam@box");
+    expect(h.api.calls.filter((c) => c.startsWith("cli"))).toEqual([]);
+    await user.click(screen.getByTestId("cli-login-allow"));
+    expect(h.api.calls).toContain("cli KX4F-92QD true");
+    expect(screen.queryByTestId("cli-login")).toBeNull();
+  });
+
+  it("a sign-in that was settled elsewhere goes away", async () => {
+    const h = online([]);
+    const { push } = mount(h);
+    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box" }, { type: "cli_login", code: "ZZZZ-1111", name: "x" }, { type: "cli_login_settled", code: "KX4F-92QD" });
+    expect(screen.getByTestId("cli-login")).toHaveTextContent("ZZZZ-1111");
+    push({ type: "cli_login_settled", code: "ZZZZ-1111" });
+    expect(screen.queryByTestId("cli-login")).toBeNull();
+  });
+
+  it("sign-ins that already wait are shown after hello", async () => {
+    const h = online([]);
+    h.api.codes = [{ code: "AAAA-BBBB", name: "n", requested_at: at(0) }];
+    const { push } = mount(h);
+    push(hello({ recovered: true }));
+    expect(await screen.findByTestId("cli-login")).toHaveTextContent("AAAA-BBBB");
+  });
+});
+
+describe("one copy", () => {
+  it("B-14: in the session's view the request stands once, interactive, and not in the transcript too", () => {
+    location.hash = `#/s/${KEY}`;
+    const a = bash("a");
+    const h = online([a]);
+    const { push } = mount(h);
+    push({ type: "event", session_id: "s1", session_key: KEY, cursor: "e", events: [
+      { type: "interaction_request", at: at(0), data: { ...a, interaction_id: "a" } },
+      { type: "approval_required", at: at(0), data: { interaction_id: "a", tool_name: "Bash", input: "x" } },
+    ] });
+    expect(screen.getAllByTestId("card-a")).toHaveLength(1);
+    expect(screen.getAllByTestId("approve")).toHaveLength(1);
+    expect(within(screen.getByTestId("transcript")).queryByTestId("approve")).toBeNull();
+    expect(screen.getByTestId("transcript")).toHaveTextContent("Waiting for you");
+  });
+});
