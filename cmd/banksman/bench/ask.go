@@ -53,7 +53,7 @@ func askAll(ctx context.Context, c *bus.Client, j job) []timing {
 }
 
 // shardMark begins the session ids that one reader cares for.
-func shardMark(shard int) string { return fmt.Sprintf("bench-%d-", shard) }
+func shardMark(shard int) string { return fmt.Sprintf("bench-shard%d-", shard) }
 
 func askOnce(ctx context.Context, c *bus.Client, session, key string) timing {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)

@@ -123,7 +123,7 @@ func (s *stack) batch(ctx context.Context, n, inFlight int) (b batch, m int, err
 	j := job{InFlight: inFlight, Shards: sockets}
 	var asks []timing
 	for _, j.N = range []int{warm, m} {
-		j.Name = fmt.Sprintf("bench-%d", s.asked)
+		j.Name = fmt.Sprintf("job%d", s.asked)
 		s.asked += j.N
 		if asks, err = s.ask(ctx, j); err != nil {
 			return b, 0, err
