@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
@@ -257,6 +258,15 @@ func TestServerRestart(t *testing.T) {
 	}
 	require.Len(t, seen, 3)
 	require.Empty(t, hook.calls)
+
+	// It still hears of what others plan.
+	other := newRef(4)
+	_, created, err := b.ledger.Create(t.Context(), ledger.Key{Ref: other, Step: ledger.StepOpen, Channel: "hook"}, ledger.Entry{
+		State: ledger.Planned, DueAt: time.Now(), Alert: &channel.Alert{ID: "msg_other", Type: channel.Opened, Key: other.String()},
+	})
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, "msg_other", hook.next(t).ID)
 }
 
 // Retries keep id and body, follow the schedule and the receiver's wish, and

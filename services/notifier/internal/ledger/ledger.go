@@ -43,7 +43,10 @@ var ErrNotFound = errors.New("ledger: not found")
 var ErrDrift = errors.New("ledger: bucket configuration has drifted")
 
 // Ledger is safe for concurrent use.
-type Ledger struct{ kv jetstream.KeyValue }
+type Ledger struct {
+	nc *nats.Conn // the caller's
+	kv jetstream.KeyValue
+}
 
 // Open makes the bucket where it is missing. replicas counts for a new bucket
 // only; 0 is 1.
@@ -74,7 +77,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open the bucket %s: %w", Bucket, err)
 	}
-	return &Ledger{kv}, nil
+	return &Ledger{nc, kv}, nil
 }
 
 func open(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -25,11 +27,39 @@ type Watcher struct {
 	Broken func(key string, err error)
 }
 
-// Watch follows the ledger until ctx ends, and returns ctx's error then.
+// Watch follows the ledger until ctx ends, and returns ctx's error then. After a
+// reconnect it begins anew: what was shown before is shown again.
 func (l *Ledger) Watch(ctx context.Context, w Watcher) error {
+	w.Ready = sync.OnceFunc(w.Ready)
+	status := l.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer l.nc.RemoveStatusListener(status)
+	var b pause
+	for {
+		again, err := l.watch(ctx, w, status)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case l.nc.IsClosed():
+			return ErrWatchEnded
+		case again:
+			b = pause{}
+			continue
+		}
+		// Not reachable at the moment.
+		if !b.wait(ctx) {
+			return fmt.Errorf("%w (last: %w)", ctx.Err(), err)
+		}
+	}
+}
+
+// watch follows until the connection has been away, which is again, or fails.
+func (l *Ledger) watch(ctx context.Context, w Watcher, status <-chan nats.Status) (again bool, err error) {
+	// The client library keeps something running until this context ends.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	kw, err := l.kv.WatchFiltered(ctx, []string{deliveries + ".>", gones + ".>"}, jetstream.IgnoreDeletes())
 	if err != nil {
-		return fmt.Errorf("ledger: watch: %w", err)
+		return false, fmt.Errorf("ledger: watch: %w", err)
 	}
 	defer func() {
 		_ = kw.Stop() // fails on a closed connection only
@@ -40,14 +70,13 @@ func (l *Ledger) Watch(ctx context.Context, w Watcher) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
+		case <-status:
+			return true, nil
 		case e, ok := <-kw.Updates():
 			switch {
 			case !ok:
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				return ErrWatchEnded
+				return false, ErrWatchEnded
 			case e == nil:
 				w.Ready()
 			default:
