@@ -7,7 +7,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 // workerPoll is how often StartDemo looks for a worker.
@@ -21,7 +21,7 @@ func (g *Gateway) StartDemo(ctx context.Context) (string, error) {
 			Tenant: g.door.Tenant, Pool: g.door.Pool, Runtime: act.DemoRuntime, Cwd: g.door.DefaultCwd,
 			StartedBy: hitl.Principal{Kind: "system", ID: "gateway"},
 		})
-		if !errors.Is(err, engine.ErrNoWorker) {
+		if !errors.Is(err, api.ErrNoWorker) {
 			return key, err
 		}
 		select {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 func (d *Door) decision(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
@@ -20,7 +20,7 @@ func (d *Door) decision(w http.ResponseWriter, r *http.Request, sess *auth.Sessi
 		return
 	}
 	in.RequestID = id
-	rec := d.desk.Decide(r.Context(), sess, engine.Attempt{Response: in})
+	rec := d.desk.Decide(r.Context(), sess, api.Attempt{Response: in})
 	if rec.Status == hitl.NotFound {
 		rec.Error = "No pending interaction"
 	}
@@ -54,7 +54,7 @@ func (d *Door) simple(kind, verb string) signedIn {
 		if verb != hitl.VerbAnswer {
 			in.Decision = verb
 		}
-		rec := d.desk.Decide(r.Context(), sess, engine.Attempt{Response: in, Kind: kind, WaiveDigest: in.Digest == ""})
+		rec := d.desk.Decide(r.Context(), sess, api.Attempt{Response: in, Kind: kind, WaiveDigest: in.Digest == ""})
 		if rec.Status == hitl.NotFound {
 			rec.Error = "No pending " + kind
 		}

@@ -9,15 +9,15 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // Options wire a Door. Engine, Auth, Logger, Web and Hosts are required.
 type Options struct {
-	Engine engine.API
+	Engine api.Engine
 	Auth   *auth.Store
 	Logger *slog.Logger
 	Web    fs.FS // the built web app

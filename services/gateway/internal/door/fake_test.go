@@ -15,7 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 // fake is an engine in memory. It judges answers by the product's own rules,
@@ -27,8 +27,8 @@ type fake struct {
 	list     []*asked
 	sessions map[string]*wire.ProcessState
 	events   map[string][]wire.Event
-	ring     []engine.Update
-	watchers map[int]func(engine.Update)
+	ring     []api.Update
+	watchers map[int]func(api.Update)
 	nextID   int
 	now      time.Time
 	started  []*hitl.Start
@@ -45,7 +45,7 @@ type fake struct {
 	broken error // of Healthy and Transcript
 }
 
-var _ engine.API = (*fake)(nil)
+var _ api.Engine = (*fake)(nil)
 
 type asked struct {
 	req      *hitl.Request
@@ -59,7 +59,7 @@ type asked struct {
 func newFake() *fake {
 	f := &fake{
 		ready: make(chan struct{}), sessions: map[string]*wire.ProcessState{}, events: map[string][]wire.Event{},
-		watchers: map[int]func(engine.Update){}, now: time.Now(), runtimes: []string{"claude", "demo"},
+		watchers: map[int]func(api.Update){}, now: time.Now(), runtimes: []string{"claude", "demo"},
 		reply: func(hitl.Command) (hitl.CommandReply, error) { return hitl.CommandReply{Status: "ok"}, nil },
 	}
 	close(f.ready)
@@ -135,7 +135,7 @@ func (f *fake) say(session, words string) {
 func (f *fake) delta(session, words string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	u := engine.Update{SessionKey: session, Events: []wire.Event{
+	u := api.Update{SessionKey: session, Events: []wire.Event{
 		{Type: hitl.EventTextDelta, At: f.now, Data: text(map[string]string{"text": words})},
 	}}
 	for _, fn := range f.watchers {
@@ -174,7 +174,7 @@ func (f *fake) publish(session string, events []wire.Event, stored bool, closed 
 	f.events[session] = append(f.events[session], events...)
 	st := f.state(session)
 	st.Type, st.Cursor, st.Closed = wire.TypeProcessState, cursor, closed
-	u := engine.Update{Cursor: cursor, SessionKey: session, All: text(st), Events: events, Stored: stored}
+	u := api.Update{Cursor: cursor, SessionKey: session, All: text(st), Events: events, Stored: stored}
 	f.ring = append(f.ring, u)
 	for _, fn := range f.watchers {
 		fn(u)
@@ -218,10 +218,10 @@ func (f *fake) Healthy() error {
 	return f.broken
 }
 
-func (f *fake) Watch(cursor string, fn func(engine.Update)) engine.Watch {
+func (f *fake) Watch(cursor string, fn func(api.Update)) api.Watch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := engine.Watch{Cursor: cursorAt(f.seq)}
+	w := api.Watch{Cursor: cursorAt(f.seq)}
 	if n, ok := cursorSeq(cursor); ok && n <= f.seq {
 		w.Recovered = true
 		for _, u := range f.ring {
@@ -298,11 +298,11 @@ func (f *fake) find(id string) (*asked, error) {
 	}
 	switch len(hits) {
 	case 0:
-		return nil, engine.ErrNotFound
+		return nil, api.ErrNotFound
 	case 1:
 		return hits[0], nil
 	}
-	return nil, engine.ErrAmbiguous
+	return nil, api.ErrAmbiguous
 }
 
 func (f *fake) interaction(a *asked, body bool) wire.Interaction {
@@ -339,7 +339,7 @@ func (f *fake) Interactions(_ context.Context, state string, limit int) ([]wire.
 	return out, nil
 }
 
-func (f *fake) Decide(_ context.Context, at engine.Attempt) wire.Receipt {
+func (f *fake) Decide(_ context.Context, at api.Attempt) wire.Receipt {
 	f.mu.Lock()
 	stall := f.stall
 	f.attempts++
@@ -368,7 +368,7 @@ func invalid(err error) hitl.Receipt {
 	return hitl.Receipt{Status: hitl.BadInput, Error: inv.Error(), Fields: inv.Fields}
 }
 
-func (f *fake) decide(at *engine.Attempt) hitl.Receipt {
+func (f *fake) decide(at *api.Attempt) hitl.Receipt {
 	var a *asked
 	if at.RequestID != "" {
 		var err error
@@ -458,7 +458,7 @@ func (f *fake) Start(_ context.Context, s *hitl.Start) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.runtimes) == 0 {
-		return "", engine.ErrNoWorker
+		return "", api.ErrNoWorker
 	}
 	f.started = append(f.started, s)
 	return subject.NewSession(s.Tenant, s.Pool, s.SessionID).String(), nil
@@ -492,7 +492,7 @@ func (f *fake) resolve(id string) (string, error) {
 			return key, nil
 		}
 	}
-	return "", engine.ErrNotFound
+	return "", api.ErrNotFound
 }
 
 // reset forgets what was asked.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // streamPage is how much of a replay is written at once, in bytes.
@@ -24,13 +24,13 @@ type stream struct {
 	wake  chan struct{} // capacity 1
 
 	mu    sync.Mutex
-	queue []engine.Update
+	queue []api.Update
 	owed  int // bytes that wait
 	slow  bool
 }
 
 // onUpdate is called by the engine and must not block.
-func (st *stream) onUpdate(u engine.Update) {
+func (st *stream) onUpdate(u api.Update) {
 	if u.SessionKey != st.key || len(u.Events) == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (st *stream) onUpdate(u engine.Update) {
 	}
 }
 
-func (st *stream) take() (list []engine.Update, slow bool) {
+func (st *stream) take() (list []api.Update, slow bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	list, st.queue, st.owed = st.queue, nil, 0

@@ -12,9 +12,14 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
 )
 
-// Start implements API.
+// demoRuntime is the scripted runtime; it needs no prompt.
+const demoRuntime = "demo"
+
+// Start implements api.Engine.
 func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 	s.V = 1
 	if s.SessionID == "" {
@@ -23,11 +28,14 @@ func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 	if strings.TrimSpace(s.Runtime) == "" {
 		return "", hitl.Invalid("runtime", "is missing")
 	}
-	if s.Runtime != "demo" && strings.TrimSpace(s.Prompt) == "" && len(s.Attachments) == 0 {
-		return "", hitl.Invalid("prompt", "is missing")
+	if strings.TrimSpace(s.Prompt) == "" && len(s.Attachments) == 0 {
+		if s.Runtime != demoRuntime {
+			return "", hitl.Invalid("prompt", "is missing")
+		}
+		s.Prompt = "Show me what you ask people"
 	}
 	if len(e.Runtimes()) == 0 {
-		return "", ErrNoWorker
+		return "", api.ErrNoWorker
 	}
 	if err := e.opts.Journal.Enqueue(ctx, s); err != nil {
 		return "", err
@@ -35,7 +43,7 @@ func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 	return subject.NewSession(s.Tenant, s.Pool, s.SessionID).String(), nil
 }
 
-// Command implements API.
+// Command implements api.Engine.
 func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.CommandReply, error) {
 	e.mu.Lock()
 	key, err := e.sessionByID(id)
@@ -47,9 +55,9 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 	if c.CommandID == "" {
 		c.CommandID = uuid.NewString()
 	}
-	m, err := e.opts.Conn.RequestWithContext(ctx, subject.Command(key), data(c))
+	m, err := e.opts.Conn.RequestWithContext(ctx, subject.Command(key), card.Encode(c))
 	if errors.Is(err, nats.ErrNoResponders) {
-		return hitl.CommandReply{}, ErrNoWorker
+		return hitl.CommandReply{}, api.ErrNoWorker
 	}
 	if err != nil {
 		return hitl.CommandReply{}, err
@@ -61,7 +69,16 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 	return r, nil
 }
 
-// ResolveSession implements API.
+// parseKey reads an interaction key: tenant.owner.id.
+func parseKey(s string) (subject.Ref, bool) {
+	t := strings.Split(s, ".")
+	if len(t) != 3 || !subject.ValidToken(t[0]) || !subject.ValidToken(t[1]) || !subject.ValidToken(t[2]) {
+		return subject.Ref{}, false
+	}
+	return subject.Ref{Tenant: t[0], Owner: t[1], ID: t[2]}, true
+}
+
+// ResolveSession implements api.Engine.
 func (e *Engine) ResolveSession(id string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,9 +103,9 @@ func (e *Engine) sessionByID(id string) (subject.Session, error) {
 	}
 	switch len(hits) {
 	case 0:
-		return subject.Session{}, ErrNotFound
+		return subject.Session{}, api.ErrNotFound
 	case 1:
 		return hits[0], nil
 	}
-	return subject.Session{}, ErrAmbiguous
+	return subject.Session{}, api.ErrAmbiguous
 }

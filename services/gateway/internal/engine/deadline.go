@@ -74,10 +74,10 @@ func (e *Engine) expireSoon(en *entry) {
 			return
 		case <-time.After(time.Duration(rand.Int64N(int64(jitter)))):
 		}
-		if _, err := e.settle(ctx, en.ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline"); err != nil {
+		if _, err := e.settle(ctx, en.Ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline"); err != nil {
 			e.log.Error("expiry not stored, trying again", "interaction", en.summary.Key, "error", err)
 			e.mu.Lock()
-			if e.open[en.ref] == en && en.index < 0 {
+			if e.open[en.Ref] == en && en.index < 0 {
 				en.due = e.now().Add(time.Second)
 				heap.Push(&e.deadlines, en)
 				signal(e.alarm)

@@ -2,17 +2,16 @@ package engine
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/policy"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
 // system is the principal of outcomes that nobody chose.
@@ -22,16 +21,8 @@ var system = hitl.Principal{Kind: "system", ID: "gateway", Name: "Banksman"}
 // with the same content is safe.
 const decideLimit = 10 * time.Second
 
-// target is a request that can be decided, with its exact bytes.
-type target struct {
-	admission
-	raw     []byte
-	digest  string
-	request *hitl.Request
-}
-
-// Decide implements API. It is the only path by which anybody decides.
-func (e *Engine) Decide(ctx context.Context, a Attempt) wire.Receipt {
+// Decide implements api.Engine. It is the only path by which anybody decides.
+func (e *Engine) Decide(ctx context.Context, a api.Attempt) wire.Receipt {
 	ctx, cancel := context.WithTimeout(ctx, decideLimit)
 	defer cancel()
 	rec := e.decide(ctx, &a)
@@ -43,7 +34,7 @@ func (e *Engine) Decide(ctx context.Context, a Attempt) wire.Receipt {
 	}
 }
 
-func (e *Engine) decide(ctx context.Context, a *Attempt) hitl.Receipt {
+func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if a.RequestID == "" && a.ToolCallID == "" {
 		return invalid(hitl.Invalid("request_id", "is missing"))
 	}
@@ -58,7 +49,10 @@ func (e *Engine) decide(ctx context.Context, a *Attempt) hitl.Receipt {
 	case winner != nil:
 		return e.late(a, winner)
 	}
-	if a.Kind != "" && t.request.Kind != a.Kind {
+	if a.SessionID != "" && !sameSession(t.Request, a.SessionID) {
+		return failure(api.ErrNotFound)
+	}
+	if a.Kind != "" && t.Request.Kind != a.Kind {
 		return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
 	}
 	if a.Principal.Kind != "person" && a.Principal.Kind != "service" && a.Principal.Kind != "rule" {
@@ -67,24 +61,24 @@ func (e *Engine) decide(ctx context.Context, a *Attempt) hitl.Receipt {
 	if a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == ref.Owner {
 		return hitl.Receipt{Status: hitl.Forbidden, Error: "an owner cannot decide its own request"}
 	}
-	content, err := hitl.Evaluate(t.request, &a.Response)
+	content, err := hitl.Evaluate(t.Request, &a.Response)
 	if err != nil {
 		return invalid(err)
 	}
 	switch {
 	case a.Digest == "" && !a.WaiveDigest:
 		return invalid(hitl.Invalid("digest", "is missing: name the request that was shown"))
-	case a.Digest != "" && a.Digest != t.digest:
+	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
-	if d := deadline(t.request, t.requestedAt); !d.IsZero() && !e.now().Before(d) {
+	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !e.now().Before(d) {
 		winner, err := e.settle(ctx, ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {
 			return failure(err)
 		}
 		return e.late(a, winner)
 	}
-	d := t.decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
+	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
 	winner, won, err := e.opts.Journal.Decide(ctx, ref, d)
 	if err != nil {
 		return failure(err)
@@ -97,10 +91,18 @@ func (e *Engine) decide(ctx context.Context, a *Attempt) hitl.Receipt {
 	return e.late(a, winner)
 }
 
+// sameSession reports whether id is the id or the key of r's session.
+func sameSession(r *hitl.Request, id string) bool {
+	return id == r.SessionID || id == subject.NewSession(r.Tenant, r.Owner, r.SessionID).String()
+}
+
 // late is the receipt for an attempt on what is decided already.
-func (e *Engine) late(a *Attempt, w *journal.StoredDecision) hitl.Receipt {
+func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
 	if raw, err := w.Request(); err == nil && raw != nil {
 		if r, err := hitl.ParseRequest(raw); err == nil {
+			if a.SessionID != "" && !sameSession(r, a.SessionID) {
+				return failure(api.ErrNotFound)
+			}
 			if a.Kind != "" && r.Kind != a.Kind {
 				return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
 			}
@@ -130,10 +132,10 @@ func invalid(err error) hitl.Receipt {
 
 func failure(err error) hitl.Receipt {
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, api.ErrNotFound):
 		return hitl.Receipt{Status: hitl.NotFound, Error: "no such interaction"}
-	case errors.Is(err, ErrAmbiguous):
-		return invalid(hitl.Invalid("request_id", "%v", ErrAmbiguous))
+	case errors.Is(err, api.ErrAmbiguous):
+		return invalid(hitl.Invalid("request_id", "%v", api.ErrAmbiguous))
 	}
 	var inv *hitl.InvalidError
 	if errors.As(err, &inv) {
@@ -147,7 +149,7 @@ func failure(err error) hitl.Receipt {
 
 // resolve finds whom an attempt means. A session, where named, must be the
 // interaction's own.
-func (e *Engine) resolve(a *Attempt) (subject.Ref, error) {
+func (e *Engine) resolve(a *api.Attempt) (subject.Ref, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if a.RequestID != "" {
@@ -156,7 +158,7 @@ func (e *Engine) resolve(a *Attempt) (subject.Ref, error) {
 			return ref, err
 		}
 		if a.SessionID != "" && !e.inSession(ref, a.SessionID) {
-			return subject.Ref{}, ErrNotFound
+			return subject.Ref{}, api.ErrNotFound
 		}
 		return ref, nil
 	}
@@ -170,15 +172,15 @@ func (e *Engine) resolve(a *Attempt) (subject.Ref, error) {
 	if s := e.sessions[key]; s != nil {
 		for _, en := range s.pending {
 			if en.summary.ToolCallID == a.ToolCallID && !en.decided {
-				hits = append(hits, en.ref)
+				hits = append(hits, en.Ref)
 			}
 		}
 	}
 	if len(hits) == 0 {
-		if ref, ok := e.closed.byToolCall(key, a.ToolCallID); ok {
+		if ref, ok := e.closed.ByToolCall(key, a.ToolCallID); ok {
 			return ref, nil
 		}
-		return subject.Ref{}, ErrNotFound
+		return subject.Ref{}, api.ErrNotFound
 	}
 	if len(hits) > 1 {
 		return subject.Ref{}, hitl.Invalid("tool_call_id", "names more than one interaction: use request_id")
@@ -194,15 +196,15 @@ func (e *Engine) lookup(id string) (subject.Ref, error) {
 	}
 	refs := e.byID[id]
 	if len(refs) == 0 {
-		refs = e.closed.byPlainID(id)
+		refs = e.closed.ByPlainID(id)
 	}
 	switch len(refs) {
 	case 0:
-		return subject.Ref{}, ErrNotFound
+		return subject.Ref{}, api.ErrNotFound
 	case 1:
 		return refs[0], nil
 	}
-	return subject.Ref{}, ErrAmbiguous
+	return subject.Ref{}, api.ErrAmbiguous
 }
 
 func (e *Engine) inSession(ref subject.Ref, session string) bool {
@@ -210,7 +212,7 @@ func (e *Engine) inSession(ref subject.Ref, session string) bool {
 	var id string
 	if en := e.open[ref]; en != nil {
 		key, id = en.session, en.summary.SessionID
-	} else if c := e.closed.get(ref); c != nil {
+	} else if c := e.closed.Get(ref); c != nil {
 		key, id = subject.NewSession(c.Tenant, c.Owner, c.SessionID), c.SessionID
 	} else {
 		return true // not held here: find settles it by the stored request
@@ -220,15 +222,15 @@ func (e *Engine) inSession(ref subject.Ref, session string) bool {
 
 // find loads what is to be decided: the open request, or the decision that
 // exists already.
-func (e *Engine) find(ctx context.Context, ref subject.Ref) (*target, *journal.StoredDecision, error) {
+func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *journal.StoredDecision, error) {
 	e.mu.Lock()
 	en := e.open[ref]
-	var t *target
+	var t *record.Target
 	if en != nil && !en.decided {
-		t = &target{admission: en.admission, raw: en.raw, digest: en.summary.Digest}
+		t = &record.Target{Admission: en.Admission, Raw: en.raw, Digest: en.summary.Digest}
 	}
 	e.mu.Unlock()
-	if t == nil || t.raw == nil {
+	if t == nil || t.Raw == nil {
 		w, err := e.opts.Journal.Decision(ctx, ref)
 		if err == nil {
 			return nil, w, nil
@@ -238,36 +240,23 @@ func (e *Engine) find(ctx context.Context, ref subject.Ref) (*target, *journal.S
 		}
 		m, err := e.opts.Journal.Request(ctx, ref)
 		if errors.Is(err, journal.ErrNotFound) {
-			return nil, nil, ErrNotFound
+			return nil, nil, api.ErrNotFound
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		r, a, err := e.examine(ref, *m)
+		r, a, err := record.Examine(&e.policy, ref, *m)
 		if err != nil {
-			return nil, nil, ErrNotFound // intake settles it as invalid
+			return nil, nil, api.ErrNotFound // intake settles it as invalid
 		}
-		return &target{admission: a, raw: m.Data, digest: hitl.Digest(m.Data), request: r}, nil, nil
+		return &record.Target{Admission: a, Raw: m.Data, Digest: hitl.Digest(m.Data), Request: r}, nil, nil
 	}
-	r, err := hitl.ParseRequest(t.raw)
+	r, err := hitl.ParseRequest(t.Raw)
 	if err != nil {
 		return nil, nil, err
 	}
-	t.request = r
+	t.Request = r
 	return t, nil, nil
-}
-
-// decision makes the record.
-func (t *target) decision(c hitl.Content, p hitl.Principal, channel, assurance string, now time.Time) *hitl.Decision {
-	d := &hitl.Decision{
-		V: 1, DecisionID: uuid.NewString(), InteractionID: t.request.ID, Digest: t.digest, Content: c,
-		Principal: p, Channel: channel, Assurance: assurance, Policy: t.policy, DecidedAt: now.UTC(),
-		RequestSeq: t.seq, RequestedAt: t.requestedAt.UTC(),
-	}
-	if c.Outcome != hitl.InvalidIX {
-		d.RequestB64 = base64.StdEncoding.EncodeToString(t.raw)
-	}
-	return d
 }
 
 // settle stores an outcome that no person chose. Whoever was first counts.
@@ -279,7 +268,7 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p 
 		}
 		return winner, err
 	}
-	winner, _, err = e.opts.Journal.Decide(ctx, ref, t.decision(c, p, channel, "", e.now()))
+	winner, _, err = e.opts.Journal.Decide(ctx, ref, t.Decision(c, p, channel, "", e.now()))
 	if err != nil {
 		return nil, err
 	}
@@ -289,24 +278,19 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p 
 
 // refuse stores the outcome invalid for a request that nobody will see.
 func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
-	r := &hitl.Request{ID: ref.ID}
-	t := &target{
-		admission: admission{ref: ref, seq: m.Seq, requestedAt: m.Time, policy: hitl.Policy{Version: policy.Version}},
-		digest:    hitl.Digest(m.Data), request: r,
-	}
-	d := t.decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
+	d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
 	_, _, err := e.opts.Journal.Decide(ctx, ref, d)
 	return err
 }
 
 // decided hides what has a decision now and tells the streams.
-func (e *Engine) decided(t *target, w *journal.StoredDecision) {
+func (e *Engine) decided(t *record.Target, w *journal.StoredDecision) {
 	e.mu.Lock()
-	if en := e.open[t.ref]; en != nil {
+	if en := e.open[t.Ref]; en != nil {
 		en.decided = true
 	}
 	e.mu.Unlock()
-	e.finishLater(t.ref, w)
+	e.finishLater(t.Ref, w)
 }
 
 // finishLater writes the closed event without waiting for the sweeper, which

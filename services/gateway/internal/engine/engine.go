@@ -1,3 +1,6 @@
+// Package engine is the core of a gateway: intake, the one decide path,
+// deadlines, the sweeper, and the projection of streams into what people see.
+// It knows neither HTTP nor WebSocket; package door gives it to people.
 package engine
 
 import (
@@ -16,7 +19,12 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
+	"github.com/banksman/banksman/services/gateway/internal/recent"
+	"github.com/banksman/banksman/services/gateway/internal/roster"
 )
 
 // Options wire an Engine. Journal, Conn and Logger are required.
@@ -24,7 +32,7 @@ type Options struct {
 	Journal journal.Journal
 	Conn    *nats.Conn // live deltas, heartbeats and commands; not closed here
 	Logger  *slog.Logger
-	Clock   Clock // default time.Now
+	Clock   func() time.Time // default time.Now
 	// OrphanAfter is how long a worker may miss its heartbeats before what it
 	// asked counts as orphaned; default 5 min.
 	OrphanAfter time.Duration
@@ -45,7 +53,7 @@ const (
 type Engine struct {
 	opts   Options
 	log    *slog.Logger
-	now    Clock
+	now    func() time.Time
 	policy policy.Policy
 	ready  chan struct{} // closed by Run after loading
 	bg     sync.WaitGroup
@@ -56,13 +64,13 @@ type Engine struct {
 	open      map[subject.Ref]*entry
 	byID      map[string][]subject.Ref // open ones, by plain id
 	sessions  map[subject.Session]*session
-	workers   map[workerKey]worker
-	closed    *closedList
+	workers   *roster.Roster
+	closed    *recent.List
 	deadlines deadlineHeap
-	pos       position
-	ring      []Update
-	ringFrom  position // the oldest cursor that the ring can serve
-	watchers  map[int]func(Update)
+	pos       cursor.Position
+	ring      []api.Update
+	ringFrom  cursor.Position // the oldest cursor that the ring can serve
+	watchers  map[int]func(api.Update)
 	nextWatch int
 	dirty     map[subject.Session][]wire.Closed
 	failed    error // why decisions cannot be trusted now
@@ -71,11 +79,11 @@ type Engine struct {
 	alarm chan struct{} // capacity 1: the earliest deadline changed
 }
 
-var _ API = (*Engine)(nil)
+var _ api.Engine = (*Engine)(nil)
 
 // entry is an open interaction.
 type entry struct {
-	admission
+	card.Admission
 	session  subject.Session
 	summary  wire.Summary
 	raw      []byte    // the exact request where it is small, else nil
@@ -101,9 +109,9 @@ func New(o Options) *Engine {
 		open:     map[subject.Ref]*entry{},
 		byID:     map[string][]subject.Ref{},
 		sessions: map[subject.Session]*session{},
-		workers:  map[workerKey]worker{},
-		closed:   newClosedList(recentClosed),
-		watchers: map[int]func(Update){},
+		workers:  roster.New(unreachableAge, o.OrphanAfter),
+		closed:   recent.New(recentClosed),
+		watchers: map[int]func(api.Update){},
 		dirty:    map[subject.Session][]wire.Closed{},
 		flush:    make(chan struct{}, 1),
 		alarm:    make(chan struct{}, 1),
@@ -112,10 +120,10 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Ready implements API.
+// Ready implements api.Engine.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Healthy implements API.
+// Healthy implements api.Engine.
 func (e *Engine) Healthy() error {
 	select {
 	case <-e.ready:
@@ -166,10 +174,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	j := e.opts.Journal
 	run("follow events", func() error {
-		return j.Follow(ctx, journal.Events, uint64(from.events)+1, nil, e.onEvent)
+		return j.Follow(ctx, journal.Events, uint64(from.Events)+1, nil, e.onEvent)
 	})
 	run("follow transcripts", func() error {
-		return j.Follow(ctx, journal.Transcripts, uint64(from.transcripts)+1, nil, e.onTranscript)
+		return j.Follow(ctx, journal.Transcripts, uint64(from.Transcripts)+1, nil, e.onTranscript)
 	})
 	run("intake", func() error { return j.Intake(ctx, intakeWorkers, e.intake) })
 	run("sweep", func() error { return j.Sweep(ctx, sweepWorkers, e.sweep) })
@@ -194,23 +202,23 @@ func (e *Engine) later(limit time.Duration, fn func(context.Context)) {
 
 // admit shows a request, unless its decision is known. It reports whether it
 // is new here. Called with the lock held.
-func (e *Engine) admit(r *hitl.Request, raw []byte, digest string, a admission, opened bool) bool {
-	if old := e.open[a.ref]; old != nil {
+func (e *Engine) admit(r *hitl.Request, raw []byte, digest string, a card.Admission, opened bool) bool {
+	if old := e.open[a.Ref]; old != nil {
 		if opened && !old.opened {
 			old.opened = true
 			return true
 		}
 		return false
 	}
-	if e.closed.has(a.ref) {
+	if e.closed.Has(a.Ref) {
 		return false
 	}
 	en := &entry{
-		admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID),
-		summary: summarize(r, digest, a), deadline: deadline(r, a.requestedAt), index: -1, opened: opened,
+		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID),
+		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt), index: -1, opened: opened,
 	}
 	en.due = en.deadline
-	en.summary.Body = small(body(r))
+	en.summary.Body = card.Small(card.Body(r, raw))
 	if len(raw) <= wire.MaxInline {
 		en.raw = raw
 	}
@@ -219,8 +227,8 @@ func (e *Engine) admit(r *hitl.Request, raw []byte, digest string, a admission, 
 }
 
 func (e *Engine) insert(en *entry, id string) {
-	e.open[en.ref] = en
-	e.byID[id] = append(e.byID[id], en.ref)
+	e.open[en.Ref] = en
+	e.byID[id] = append(e.byID[id], en.Ref)
 	s := e.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
 	s.insert(en)
 	if s.known && s.state.State == hitl.StateDead {

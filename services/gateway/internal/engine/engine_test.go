@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 const s1 = "default.agents.s1"
@@ -82,7 +83,7 @@ func TestReceipts_invariant6(t *testing.T) {
 	q := question("k2")
 	qraw := w.ask(nc, q)
 	pending(t, e, r.ID, q.ID)
-	decide := func(r *hitl.Request, raw []byte, who string, fn func(*Attempt)) wire.Receipt {
+	decide := func(r *hitl.Request, raw []byte, who string, fn func(*api.Attempt)) wire.Receipt {
 		return e.Decide(t.Context(), answer(r, raw, who, fn))
 	}
 	field := func(rec wire.Receipt) string {
@@ -97,48 +98,48 @@ func TestReceipts_invariant6(t *testing.T) {
 		fld  string
 	}{
 		{"D1-23 no id", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.RequestID, a.Decision = "", "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.RequestID, a.Decision = "", "allow" })
 		}, hitl.BadInput, "request_id"},
 		{"unknown id", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.RequestID, a.Decision = "nobody", "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.RequestID, a.Decision = "nobody", "allow" })
 		}, hitl.NotFound, ""},
 		{"D0-44 another session", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.SessionID, a.Decision = "s2", "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.SessionID, a.Decision = "s2", "allow" })
 		}, hitl.NotFound, ""},
 		{"D1-24 unknown request type", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.RequestType, a.Decision = "poll", "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.RequestType, a.Decision = "poll", "allow" })
 		}, hitl.BadInput, "request_type"},
 		{"D2-12 wrong kind", func() wire.Receipt {
-			return decide(q, qraw, "ada", func(a *Attempt) { a.RequestType, a.Decision = "", "allow" })
+			return decide(q, qraw, "ada", func(a *api.Attempt) { a.RequestType, a.Decision = "", "allow" })
 		}, hitl.BadInput, "decision"},
 		{"D0-22 a door for another kind", func() wire.Receipt {
-			return decide(q, qraw, "ada", func(a *Attempt) { a.RequestType, a.Kind, a.Decision = "", hitl.KindApproval, "allow" })
+			return decide(q, qraw, "ada", func(a *api.Attempt) { a.RequestType, a.Kind, a.Decision = "", hitl.KindApproval, "allow" })
 		}, hitl.NotFound, ""},
 		{"D1-47 neither allow nor deny", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.Decision = "yes" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.Decision = "yes" })
 		}, hitl.BadInput, "decision"},
 		{"nothing said", func() wire.Receipt {
-			return decide(r, raw, "ada", func(*Attempt) {})
+			return decide(r, raw, "ada", func(*api.Attempt) {})
 		}, hitl.BadInput, "decision"},
 		{"no digest", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.Digest, a.Decision = "", "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.Digest, a.Decision = "", "allow" })
 		}, hitl.BadInput, "digest"},
 		{"B-55 another digest", func() wire.Receipt {
-			return decide(r, raw, "ada", func(a *Attempt) { a.Digest, a.Decision = hitl.Digest(qraw), "allow" })
+			return decide(r, raw, "ada", func(a *api.Attempt) { a.Digest, a.Decision = hitl.Digest(qraw), "allow" })
 		}, hitl.DigestMismatch, ""},
 		{"B-08 unknown question", func() wire.Receipt {
-			return decide(q, qraw, "ada", func(a *Attempt) { a.Answers = json.RawMessage(`{"7":"SQLite"}`) })
+			return decide(q, qraw, "ada", func(a *api.Attempt) { a.Answers = json.RawMessage(`{"7":"SQLite"}`) })
 		}, hitl.BadInput, "answers.7"},
 		{"C-19 an empty answer", func() wire.Receipt {
-			return decide(q, qraw, "ada", func(a *Attempt) { a.Answers = json.RawMessage(`{"0":""}`) })
+			return decide(q, qraw, "ada", func(a *api.Attempt) { a.Answers = json.RawMessage(`{"0":""}`) })
 		}, hitl.BadInput, "answers.0"},
 		{"B-56 an owner's own word", func() wire.Receipt {
-			return decide(r, raw, "x", func(a *Attempt) {
+			return decide(r, raw, "x", func(a *api.Attempt) {
 				a.Principal, a.Decision = hitl.Principal{Kind: "service", ID: "agents"}, "allow"
 			})
 		}, hitl.Forbidden, ""},
 		{"B-56 no principal", func() wire.Receipt {
-			return decide(r, raw, "x", func(a *Attempt) { a.Principal, a.Decision = hitl.Principal{}, "allow" })
+			return decide(r, raw, "x", func(a *api.Attempt) { a.Principal, a.Decision = hitl.Principal{}, "allow" })
 		}, hitl.Forbidden, ""},
 	} {
 		rec := tc.run()
@@ -150,7 +151,7 @@ func TestReceipts_invariant6(t *testing.T) {
 	}
 	pending(t, e, r.ID, q.ID) // nothing of that decided anything
 
-	yes := func(a *Attempt) { a.Answers = json.RawMessage(`{"Which database?":"SQLite"}`) }
+	yes := func(a *api.Attempt) { a.Answers = json.RawMessage(`{"Which database?":"SQLite"}`) }
 	require.Equal(t, hitl.Accepted, decide(q, qraw, "ada", yes).Status)
 	again := decide(q, qraw, "ada", yes)
 	require.Equal(t, hitl.Duplicate, again.Status)
@@ -159,7 +160,7 @@ func TestReceipts_invariant6(t *testing.T) {
 	require.Equal(t, hitl.AlreadyDecided, late.Status)
 	require.Equal(t, "ada", late.Decision.Principal.ID, "the loser learns who won")
 	require.Empty(t, late.Decision.RequestB64)
-	other := decide(q, qraw, "ada", func(a *Attempt) { a.Answers = json.RawMessage(`{"0":"Postgres"}`) })
+	other := decide(q, qraw, "ada", func(a *api.Attempt) { a.Answers = json.RawMessage(`{"0":"Postgres"}`) })
 	require.Equal(t, hitl.AlreadyDecided, other.Status, "the same person with another answer is not a duplicate")
 }
 

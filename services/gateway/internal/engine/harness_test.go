@@ -20,6 +20,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 func TestMain(m *testing.M) {
@@ -160,16 +161,16 @@ func ref(r *hitl.Request) subject.Ref { return subject.NewRef(r.Tenant, r.Owner,
 func person(id string) hitl.Principal { return hitl.Principal{Kind: "person", ID: id, Name: id} }
 
 // answer is an attempt on r as a page that shows it would send it.
-func answer(r *hitl.Request, raw []byte, who string, change func(*Attempt)) Attempt {
-	a := Attempt{Principal: person(who), Channel: "web", Assurance: "session"}
+func answer(r *hitl.Request, raw []byte, who string, change func(*api.Attempt)) api.Attempt {
+	a := api.Attempt{Principal: person(who), Channel: "web", Assurance: "session"}
 	a.RequestID, a.SessionID, a.Digest = r.ID, r.SessionID, hitl.Digest(raw)
 	a.RequestType = hitl.RequestTypeOf(r.Kind)
 	change(&a)
 	return a
 }
 
-func allow(a *Attempt) { a.Decision = "allow" }
-func deny(a *Attempt)  { a.Decision = "deny" }
+func allow(a *api.Attempt) { a.Decision = "allow" }
+func deny(a *api.Attempt)  { a.Decision = "deny" }
 
 // pending waits until exactly these wait, oldest first.
 func pending(t *testing.T, e *Engine, ids ...string) {
@@ -203,10 +204,10 @@ func outcome(t *testing.T, e *Engine, r *hitl.Request) *wire.Interaction {
 // recorder is a watcher that keeps what it got.
 type recorder struct {
 	mu      sync.Mutex
-	updates []Update
+	updates []api.Update
 }
 
-func (r *recorder) add(u Update) {
+func (r *recorder) add(u api.Update) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.updates = append(r.updates, u)

@@ -9,9 +9,13 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/record"
+	"github.com/banksman/banksman/services/gateway/internal/replay"
 )
 
-// Interactions implements API. What is decided comes from memory, newest
+// Interactions implements api.Engine. What is decided comes from memory, newest
 // first; older ones are found by id.
 func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wire.Interaction, error) {
 	if limit <= 0 || limit > 1000 {
@@ -30,7 +34,7 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 			}
 		}
 		slices.SortFunc(entries, func(a, b *entry) int {
-			return cmp.Or(a.requestedAt.Compare(b.requestedAt), cmp.Compare(a.seq, b.seq))
+			return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.Seq, b.Seq))
 		})
 		for _, en := range entries[:min(limit, len(entries))] {
 			sum := en.summary
@@ -41,7 +45,7 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 			out = append(out, wire.Interaction{ID: sum.RequestID, Summary: sum, State: wire.StatePending})
 		}
 	case wire.StateClosed:
-		for _, c := range e.closed.newest(limit) {
+		for _, c := range e.closed.Newest(limit) {
 			sum := c.Summary
 			sum.ServerTime = now
 			out = append(out, wire.Interaction{
@@ -55,7 +59,7 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 	return out, nil
 }
 
-// Interaction implements API.
+// Interaction implements api.Engine.
 func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {
 	e.mu.Lock()
 	ref, err := e.lookup(id)
@@ -66,7 +70,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	var attempt int
 	var unreachable bool
 	if en := e.open[ref]; en != nil {
-		attempt = en.attempt
+		attempt = en.Attempt
 		if s := e.sessions[en.session]; s != nil {
 			unreachable = s.known && e.unreachable(s)
 		}
@@ -78,31 +82,30 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	}
 	out := &wire.Interaction{ID: ref.ID, State: wire.StatePending}
 	if w == nil {
-		out.Summary = summarize(t.request, t.digest, t.admission)
-		out.Body = body(t.request)
-		out.Attempt, out.Unreachable = max(attempt, t.attempt), unreachable
+		out.Summary = card.Summarize(t.Request, t.Digest, t.Admission)
+		out.Body = card.Body(t.Request, t.Raw)
+		out.Attempt, out.Unreachable = max(attempt, t.Attempt), unreachable
 		out.ServerTime = e.now().UTC()
 		return out, nil
 	}
 	out.State, out.Outcome, out.Decision = wire.StateClosed, w.Outcome, w.WithoutRequest()
-	raw, err := w.Request()
+	r, a, err := record.Decided(&e.policy, ref, w)
 	if err != nil {
 		return nil, err
 	}
-	if raw != nil {
-		r, a, err := e.examineDecided(ref, raw, w)
+	if r != nil {
+		raw, err := w.Request()
 		if err != nil {
 			return nil, err
 		}
-		out.Summary, out.Body = summarize(r, w.Digest, a), body(r)
+		out.Summary, out.Body = card.Summarize(r, w.Digest, a), card.Body(r, raw)
 	} else {
-		out.RequestID, out.Key, out.Digest = ref.ID, ref.String(), w.Digest
-		out.Tenant, out.Owner, out.CreatedAt = ref.Tenant, ref.Owner, w.RequestedAt
+		out.Summary = record.Unreadable(a, w)
 	}
 	out.ServerTime = e.now().UTC()
 	out.Body = cmp.Or(out.Body, &wire.Body{Verbs: []string{}, Scopes: []string{}})
 	err = e.opts.Journal.Last(ctx, journal.Transcripts, []string{"hitl.ack." + ref.String() + ".*"}, func(m journal.Message) error {
-		if a, ok := readAck(m); ok {
+		if a, ok := card.ReadAck(m); ok {
 			out.Trail = append(out.Trail, a)
 		}
 		return nil
@@ -112,4 +115,26 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	}
 	slices.SortFunc(out.Trail, func(a, b hitl.Ack) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+// Transcript implements api.Engine.
+func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.Event, bool, error) {
+	e.mu.Lock()
+	key, err := e.sessionByID(id)
+	now := e.pos
+	e.mu.Unlock()
+	if err != nil {
+		return nil, false, err
+	}
+	start, ok := cursor.Parse(from)
+	reset := from != "" && (!ok || !start.SameEpoch(now))
+	if reset || from == "" {
+		start = cursor.Position{}
+	}
+	end, ok := cursor.Parse(upto)
+	if !ok || !end.SameEpoch(now) {
+		end = now
+	}
+	events, err := replay.Read(ctx, e.opts.Journal, key, start, end)
+	return events, reset && err == nil, err
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
 // load reads the open set. Its cost follows what is open, not the history.
@@ -34,7 +36,7 @@ func (e *Engine) load(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pos = positionOf(events, transcripts)
+	e.pos = cursor.Of(events, transcripts)
 	e.ringFrom = e.pos
 
 	err = j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, func(m journal.Message) error {
@@ -93,7 +95,7 @@ func (e *Engine) load(ctx context.Context) error {
 }
 
 func (e *Engine) loadRequest(ref subject.Ref, m journal.Message) {
-	r, a, err := e.examine(ref, m)
+	r, a, err := record.Examine(&e.policy, ref, m)
 	if err != nil {
 		return // intake refuses it
 	}
@@ -114,7 +116,7 @@ func (e *Engine) loadWaiting(ctx context.Context, waiting []journal.Message) err
 			if err != nil {
 				continue
 			}
-			r, _, err := e.examine(p.Ref(), m)
+			r, _, err := record.Examine(&e.policy, p.Ref(), m)
 			if err != nil {
 				continue
 			}
@@ -159,7 +161,7 @@ func (e *Engine) loadClosed(ctx context.Context, events journal.Position) error 
 		var ev wire.Ended
 		if err == nil && json.Unmarshal(m.Data, &ev) == nil {
 			c := ev.Closed
-			e.closed.add(p.Ref(), &c)
+			e.closed.Add(p.Ref(), &c)
 		}
 		return nil
 	})

@@ -11,6 +11,8 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 )
 
 func decodeState(t *testing.T, frame []byte) wire.ProcessState {
@@ -20,7 +22,7 @@ func decodeState(t *testing.T, frame []byte) wire.ProcessState {
 	return st
 }
 
-func at(e *Engine) position {
+func at(e *Engine) cursor.Position {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.pos
@@ -36,7 +38,7 @@ func TestCursorIsValidOnEveryGateway_C07_B19(t *testing.T) {
 	w.ask(nc, first)
 	pending(t, a, first.ID)
 	pending(t, b, first.ID)
-	watch := a.Watch("", func(Update) {})
+	watch := a.Watch("", func(api.Update) {})
 	watch.Stop()
 	require.Len(t, watch.Snapshot, 1)
 	require.False(t, watch.Recovered)
@@ -45,7 +47,7 @@ func TestCursorIsValidOnEveryGateway_C07_B19(t *testing.T) {
 	second := request("k2")
 	w.ask(nc, second)
 	require.Eventually(t, func() bool {
-		back := b.Watch(watch.Cursor, func(Update) {})
+		back := b.Watch(watch.Cursor, func(api.Update) {})
 		back.Stop()
 		if !back.Recovered || len(back.Missed) == 0 {
 			return false
@@ -56,25 +58,25 @@ func TestCursorIsValidOnEveryGateway_C07_B19(t *testing.T) {
 	// A restarted gateway holds no history: the whole state comes, not silence.
 	stopB()
 	c, _ := w.gateway()
-	back := c.Watch(watch.Cursor, func(Update) {})
+	back := c.Watch(watch.Cursor, func(api.Update) {})
 	back.Stop()
 	require.False(t, back.Recovered)
 	require.Equal(t, 2, back.Snapshot[0].PendingCount)
 
 	future := at(c)
-	future.events += 1000
+	future.Events += 1000
 	epoch := at(c)
-	epoch.eventsEpoch--
-	for name, cursor := range map[string]string{
+	epoch.EventsEpoch--
+	for name, from := range map[string]string{
 		"from a dead stream": epoch.String(), "beyond the log": future.String(), "nonsense": "%%%", "empty": "",
 	} {
-		back := c.Watch(cursor, func(Update) {})
+		back := c.Watch(from, func(api.Update) {})
 		back.Stop()
 		require.False(t, back.Recovered, name)
 		require.Len(t, back.Snapshot, 1, name)
 	}
 	// Up to date is recovered with nothing missed.
-	now := c.Watch(c.Cursor(), func(Update) {})
+	now := c.Watch(c.Cursor(), func(api.Update) {})
 	now.Stop()
 	require.True(t, now.Recovered)
 	require.Empty(t, now.Missed)
@@ -100,9 +102,9 @@ func TestTranscriptReplaysInOneOrder_D3_02_D3_06(t *testing.T) {
 	raw := w.ask(nc, r)
 	pending(t, e, r.ID)
 	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
-	require.Eventually(t, func() bool { return at(e).events == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return at(e).Events == 2 }, patience, time.Millisecond)
 	say(hitl.Event{Type: hitl.EventToolResult, Data: json.RawMessage(`{"tool_call_id":"call-k1","content":"ok"}`)})
-	require.Eventually(t, func() bool { return at(e).transcripts == 5 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return at(e).Transcripts == 5 }, patience, time.Millisecond)
 
 	all, reset, err := e.Transcript(t.Context(), "s1", "", "")
 	require.NoError(t, err)
@@ -136,7 +138,7 @@ func TestTranscriptReplaysInOneOrder_D3_02_D3_06(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, reset)
 	_, _, err = e.Transcript(t.Context(), "nobody", "", "")
-	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorIs(t, err, api.ErrNotFound)
 }
 
 func TestDeliveryTrail_B49_B79(t *testing.T) {
@@ -191,7 +193,7 @@ func TestEqualIdsOfTwoOwnersAreTwoThings(t *testing.T) {
 	require.Len(t, e.Sessions(), 2, "and equal session names are two sessions")
 	// A plain session name that two owners use is refused, not guessed.
 	_, err := e.ResolveSession("s1")
-	require.ErrorIs(t, err, ErrAmbiguous)
+	require.ErrorIs(t, err, api.ErrAmbiguous)
 	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(mine, raw, "ada", allow)).Status)
 	pending(t, e, theirs.ID)
 }

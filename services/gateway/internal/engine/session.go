@@ -16,6 +16,9 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/roster"
 )
 
 // session is a conversation, or merely the name under which programs asked.
@@ -26,18 +29,9 @@ type session struct {
 	pending []*entry
 }
 
-type workerKey struct{ tenant, owner, worker string }
-
-// worker is what the heartbeats say.
-type worker struct {
-	last     time.Time
-	runtimes []string
-	lost     bool // unreachable was told
-}
-
 func (s *session) insert(en *entry) {
 	i, _ := slices.BinarySearchFunc(s.pending, en, func(a, b *entry) int {
-		return cmp.Or(a.requestedAt.Compare(b.requestedAt), cmp.Compare(a.seq, b.seq), strings.Compare(a.ref.ID, b.ref.ID))
+		return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.Seq, b.Seq), strings.Compare(a.Ref.ID, b.Ref.ID))
 	})
 	s.pending = slices.Insert(s.pending, i, en)
 }
@@ -66,8 +60,8 @@ func (e *Engine) state(s *session) wire.ProcessState {
 		SessionKey: s.key.String(), SessionState: s.state, PendingRequests: []wire.Summary{},
 		Unreachable: s.known && s.state.State != hitl.StateDead && e.unreachable(s),
 	}
-	st.Title = visible(st.Title)
-	st.Error = visibleWhole(st.Error)
+	st.Title = card.Line(st.Title)
+	st.Error = card.Visible(st.Error)
 	now := e.now().UTC()
 	for _, en := range s.pending {
 		if en.decided {
@@ -87,8 +81,8 @@ func (e *Engine) state(s *session) wire.ProcessState {
 		st.PendingRequest = &p
 	}
 	if s.state.StartedAt.IsZero() && len(s.pending) > 0 {
-		st.StartedAt = s.pending[0].requestedAt
-		st.StateChangedAt = s.pending[0].requestedAt
+		st.StartedAt = s.pending[0].RequestedAt
+		st.StateChangedAt = s.pending[0].RequestedAt
 	}
 	return st
 }
@@ -112,19 +106,19 @@ func (e *Engine) allStates() []wire.ProcessState {
 	return out
 }
 
-// Sessions implements API.
+// Sessions implements api.Engine.
 func (e *Engine) Sessions() []wire.ProcessState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.allStates()
 }
 
-func (e *Engine) workerOf(s *session) workerKey {
-	return workerKey{s.key.Tenant, s.key.Owner, s.state.Worker}
+func (e *Engine) workerOf(s *session) roster.Key {
+	return roster.Key{Tenant: s.key.Tenant, Owner: s.key.Owner, Worker: s.state.Worker}
 }
 
 // unreachable reports whether a session's worker misses its heartbeats.
-func (e *Engine) unreachable(s *session) bool { return e.workers[e.workerOf(s)].lost }
+func (e *Engine) unreachable(s *session) bool { return e.workers.Unreachable(e.workerOf(s)) }
 
 // onSession takes a worker's word on its session. An older generation's word
 // no longer counts.
@@ -137,23 +131,13 @@ func (e *Engine) onSession(key subject.Session, st hitl.SessionState, m journal.
 		return
 	}
 	s.state, s.known = st, true
-	if w := e.workerOf(s); st.State != hitl.StateDead {
-		if _, ok := e.workers[w]; !ok {
-			e.workers[w] = worker{last: e.now()}
-		}
-	}
-	if st.State == hitl.StateDead {
+	if st.State != hitl.StateDead {
+		e.workers.Expect(e.workerOf(s), e.now())
+	} else {
 		e.orphan(s, "the session has ended")
 	}
 	e.touch(key)
-	e.publish(Update{SessionKey: key.String(), Stored: true, Events: []wire.Event{statusEvent(&st, m)}})
-}
-
-func statusEvent(st *hitl.SessionState, m journal.Message) wire.Event {
-	return wire.Event{Type: hitl.EventSessionStatus, At: m.Time, Data: data(map[string]any{
-		"state": st.State, "error": visibleWhole(st.Error), "kill_reason": st.KillReason, "mode": st.Mode,
-		"generation": st.Generation,
-	})}
+	e.publish(api.Update{SessionKey: key.String(), Stored: true, Events: []wire.Event{card.Status(&st, m)}})
 }
 
 // onVerdict takes another gateway's word that a session's worker is gone.
@@ -173,10 +157,10 @@ func (e *Engine) orphan(s *session, why string) {
 		if en.decided {
 			continue
 		}
-		ref := en.ref
+		ref := en.Ref
 		e.later(time.Minute, func(ctx context.Context) {
 			c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
-			if _, err := e.settle(ctx, ref, c, system, "liveness"); err != nil && !errors.Is(err, ErrNotFound) {
+			if _, err := e.settle(ctx, ref, c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
 				e.log.Warn("orphan not settled; its deadline will", "interaction", ref.String(), "error", err)
 			}
 		})
@@ -224,13 +208,13 @@ func (e *Engine) onLive(m *nats.Msg) {
 	if err != nil {
 		return
 	}
-	ev, ok := agentEvent(journal.Message{Subject: m.Subject, Data: m.Data, Time: e.now().UTC()})
+	ev, ok := card.FromAgent(journal.Message{Subject: m.Subject, Data: m.Data, Time: e.now().UTC()})
 	if !ok {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.publish(Update{SessionKey: p.SessionRef().String(), Events: []wire.Event{ev}})
+	e.publish(api.Update{SessionKey: p.SessionRef().String(), Events: []wire.Event{ev}})
 }
 
 func (e *Engine) onBeat(m *nats.Msg) {
@@ -239,17 +223,15 @@ func (e *Engine) onBeat(m *nats.Msg) {
 	if err != nil || json.Unmarshal(m.Data, &b) != nil || subject.Token(b.Worker) != p.ID {
 		return
 	}
-	key := workerKey{p.Tenant, p.Owner, b.Worker}
+	key := roster.Key{Tenant: p.Tenant, Owner: p.Owner, Worker: b.Worker}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	lost := e.workers[key].lost
-	e.workers[key] = worker{last: e.now(), runtimes: b.Runtimes}
-	if lost {
+	if e.workers.Beat(key, b.Runtimes, e.now()) {
 		e.touchWorker(key)
 	}
 }
 
-func (e *Engine) touchWorker(key workerKey) {
+func (e *Engine) touchWorker(key roster.Key) {
 	for _, s := range e.sessions {
 		if s.known && e.workerOf(s) == key && s.state.State != hitl.StateDead {
 			e.touch(s.key)
@@ -274,63 +256,40 @@ func (e *Engine) watchWorkers(ctx context.Context, connectedSince time.Time) err
 			continue
 		}
 		e.mu.Lock()
-		for key, w := range e.workers {
-			silent := now.Sub(newer(w.last, connectedSince))
-			switch {
-			case silent > e.opts.OrphanAfter:
-				e.bury(key, now)
-				delete(e.workers, key)
-			case silent > unreachableAge && !w.lost:
-				w.lost = true
-				e.workers[key] = w
-				e.touchWorker(key)
-			}
+		late, gone := e.workers.Sweep(now, connectedSince)
+		for _, key := range late {
+			e.touchWorker(key)
+		}
+		for _, key := range gone {
+			e.bury(key, now)
 		}
 		e.mu.Unlock()
 	}
 }
 
-func newer(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // bury ends the sessions of a worker that is gone. Called with the lock held.
-func (e *Engine) bury(key workerKey, now time.Time) {
+func (e *Engine) bury(key roster.Key, now time.Time) {
 	for _, s := range e.sessions {
 		if !s.known || e.workerOf(s) != key || s.state.State == hitl.StateDead {
 			continue
 		}
 		v := wire.SessionVerdict{
-			V: 1, State: hitl.StateDead, Worker: key.worker, Generation: s.state.Generation, At: now.UTC(),
+			V: 1, State: hitl.StateDead, Worker: key.Worker, Generation: s.state.Generation, At: now.UTC(),
 			Reason: fmt.Sprintf("its worker sent no heartbeat for %s", hitl.Budget(e.opts.OrphanAfter)),
 		}
 		e.orphan(s, v.Reason)
 		session := s.key
 		e.later(time.Minute, func(ctx context.Context) {
-			if err := e.opts.Journal.WriteGatewayState(ctx, session, data(v)); err != nil {
+			if err := e.opts.Journal.WriteGatewayState(ctx, session, card.Encode(v)); err != nil {
 				e.log.Warn("verdict on a session not stored", "session", session.String(), "error", err)
 			}
 		})
 	}
 }
 
-// Runtimes implements API.
+// Runtimes implements api.Engine.
 func (e *Engine) Runtimes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := []string{}
-	for _, w := range e.workers {
-		if !w.lost {
-			for _, r := range w.runtimes {
-				if !slices.Contains(out, r) {
-					out = append(out, r)
-				}
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
+	return e.workers.Runtimes()
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // Options wire a Service. All but LoginCallers are required.
 type Options struct {
 	Conn   *nats.Conn // not closed here
-	Engine engine.API
+	Engine api.Engine
 	Auth   *auth.Store
 	Logger *slog.Logger
 	// BaseURL is where login links point.

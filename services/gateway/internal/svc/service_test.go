@@ -24,8 +24,8 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 )
 
@@ -43,11 +43,11 @@ const patience = 20 * time.Second
 
 // stub answers what the service asks of an engine; the rest is not called.
 type stub struct {
-	engine.API
+	api.Engine
 	mu       sync.Mutex
 	ready    chan struct{}
 	list     []wire.Interaction
-	attempts []engine.Attempt
+	attempts []api.Attempt
 	hold     chan struct{} // get waits for it where set
 }
 
@@ -75,10 +75,10 @@ func (s *stub) Interaction(ctx context.Context, id string) (*wire.Interaction, e
 			return &ix, nil
 		}
 	}
-	return nil, engine.ErrNotFound
+	return nil, api.ErrNotFound
 }
 
-func (s *stub) Decide(_ context.Context, a engine.Attempt) wire.Receipt {
+func (s *stub) Decide(_ context.Context, a api.Attempt) wire.Receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attempts = append(s.attempts, a)

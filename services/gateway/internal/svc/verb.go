@@ -9,9 +9,9 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // maxList is the most that one list returns.
@@ -114,7 +114,7 @@ func (s *Service) find(ctx context.Context, c caller, id string) (*wire.Interact
 	}
 	ix, err := s.Engine.Interaction(ctx, id)
 	if err == nil && !c.sees(ix) {
-		err = engine.ErrNotFound
+		err = api.ErrNotFound
 	}
 	if err != nil {
 		return nil, s.word("get", err)
@@ -155,7 +155,7 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 		return receipt(hitl.Receipt{Status: hitl.Status(refused.Code), Error: refused.Error, Fields: refused.Fields})
 	}
 	in.RequestID = ix.Key
-	rec := s.Engine.Decide(ctx, engine.Attempt{
+	rec := s.Engine.Decide(ctx, api.Attempt{
 		Response: in.Response, Principal: sess.Person, Channel: channel, Assurance: sess.Assurance,
 	})
 	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
@@ -205,10 +205,10 @@ func (s *Service) word(verb string, err error) *wire.Error {
 	switch {
 	case errors.As(err, &inv):
 		return bad(inv)
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, api.ErrNotFound):
 		return &wire.Error{Code: string(hitl.NotFound), Error: "no such interaction"}
-	case errors.Is(err, engine.ErrAmbiguous):
-		return bad(hitl.Invalid("id", "%v", engine.ErrAmbiguous))
+	case errors.Is(err, api.ErrAmbiguous):
+		return bad(hitl.Invalid("id", "%v", api.ErrAmbiguous))
 	case errors.Is(err, auth.ErrUnknown):
 		return &wire.Error{Code: string(hitl.NotFound), Error: "no such login request: it was used or has expired"}
 	case errors.Is(err, auth.ErrDenied):

@@ -13,13 +13,13 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // Desk takes what people want to the engine. Engine and Logger are required.
 type Desk struct {
-	Engine engine.API
+	Engine api.Engine
 	Logger *slog.Logger
 	// DefaultCwd is where a new session runs that names no directory.
 	DefaultCwd string
@@ -29,7 +29,7 @@ type Desk struct {
 
 // Decide makes an attempt to decide in the name of a signed-in person. Who it
 // is comes from the session, never from the message.
-func (d *Desk) Decide(ctx context.Context, sess *auth.Session, a engine.Attempt) wire.Receipt {
+func (d *Desk) Decide(ctx context.Context, sess *auth.Session, a api.Attempt) wire.Receipt {
 	a.Principal, a.Channel, a.Assurance = sess.Person, sess.Channel, sess.Assurance
 	rec := d.Engine.Decide(ctx, a)
 	rec.Type, rec.Ref = wire.TypeReceipt, a.Ref
@@ -40,11 +40,11 @@ func (d *Desk) Decide(ctx context.Context, sess *auth.Session, a engine.Attempt)
 func (d *Desk) Describe(err error, what string) (hitl.Status, string) {
 	var inv *hitl.InvalidError
 	switch {
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, api.ErrNotFound):
 		return hitl.NotFound, "no such " + what
-	case errors.Is(err, engine.ErrAmbiguous):
+	case errors.Is(err, api.ErrAmbiguous):
 		return hitl.BadInput, "more than one " + what + " has this id: use its key"
-	case errors.Is(err, engine.ErrNoWorker):
+	case errors.Is(err, api.ErrNoWorker):
 		return hitl.Unavailable, "no agent worker is connected"
 	case errors.As(err, &inv):
 		return hitl.BadInput, inv.Error()

@@ -7,8 +7,8 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // handleLimit bounds what one frame causes. It goes on without the socket: an
@@ -77,7 +77,7 @@ func (s *socket) respond(f *wire.Client) {
 		return
 	}
 	s.later(f, func(ctx context.Context) wire.Receipt {
-		return s.h.o.Desk.Decide(ctx, s.session, engine.Attempt{Response: f.Response})
+		return s.h.o.Desk.Decide(ctx, s.session, api.Attempt{Response: f.Response})
 	})
 }
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // closeWait bounds how long shutting down waits for the peers' goodbye.
@@ -268,7 +268,7 @@ func (h *Hub) Notice(n auth.Notice) {
 
 // encode returns the frame of an update's events. The engine calls all
 // watchers of one update in turn, so remembering one frame is enough.
-func (h *Hub) encode(u engine.Update) []byte {
+func (h *Hub) encode(u api.Update) []byte {
 	h.encMu.Lock()
 	defer h.encMu.Unlock()
 	if h.encFor == &u.Events[0] {

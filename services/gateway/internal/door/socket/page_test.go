@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 func TestReplayPagesKeepWhatHasOneCursorTogether(t *testing.T) {
@@ -54,7 +54,7 @@ func TestReplayPagesKeepWhatHasOneCursorTogether(t *testing.T) {
 
 func TestSnapshotPages(t *testing.T) {
 	t.Parallel()
-	var w engine.Watch
+	var w api.Watch
 	w.Cursor = "c"
 	for i := range 1000 {
 		p := wire.ProcessState{SessionKey: fmt.Sprint(i)}

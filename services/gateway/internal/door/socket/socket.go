@@ -13,9 +13,9 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
 )
 
 // Frame limits of what a client sends, in bytes.
@@ -94,7 +94,7 @@ func (s *socket) serve() {
 
 // loop reads until the socket ends. It is a goroutine of its own that calls
 // nothing deep, because a stack that has grown stays with an idle socket.
-func (s *socket) loop(watch engine.Watch) {
+func (s *socket) loop(watch api.Watch) {
 	defer s.leave()
 	defer s.h.left(s.session.Person.ID)
 	defer watch.Stop()
@@ -179,8 +179,8 @@ func (s *socket) pace() bool {
 }
 
 // signIn takes the first frame and answers it with hello and what is open.
-func (s *socket) signIn() (engine.Watch, bool) {
-	none := engine.Watch{}
+func (s *socket) signIn() (api.Watch, bool) {
+	none := api.Watch{}
 	raw, ok := s.read(maxFirstFrame)
 	if !ok {
 		return none, false
@@ -228,7 +228,7 @@ func (s *socket) signIn() (engine.Watch, bool) {
 
 // welcome puts hello and the snapshot, or what was missed, before everything
 // that came meanwhile.
-func (s *socket) welcome(w engine.Watch, sess *auth.Session) {
+func (s *socket) welcome(w api.Watch, sess *auth.Session) {
 	o := &s.h.o
 	var first []out
 	hello, err := hitl.Marshal(wire.Hello{
@@ -261,7 +261,7 @@ func (s *socket) welcome(w engine.Watch, sess *auth.Session) {
 }
 
 // onUpdate is called by the engine and must not block.
-func (s *socket) onUpdate(u engine.Update) {
+func (s *socket) onUpdate(u api.Update) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if u.Cursor != "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 const (
@@ -29,12 +29,12 @@ var errEnded = errors.New("the socket has ended")
 type subscription struct {
 	key       string
 	replaying bool
-	held      []engine.Update
+	held      []api.Update
 	heldBytes int
 }
 
 // hold keeps an update for later. Called with the lock held.
-func (s *socket) hold(sub *subscription, u engine.Update) {
+func (s *socket) hold(sub *subscription, u api.Update) {
 	for i := range u.Events {
 		sub.heldBytes += len(u.Events[i].Data) + 100
 	}
@@ -197,7 +197,7 @@ type snapshotPages struct {
 	frames [][]byte
 }
 
-func (p *snapshotPages) of(w engine.Watch) ([][]byte, error) {
+func (p *snapshotPages) of(w api.Watch) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.frames != nil && p.cursor == w.Cursor && w.Cursor != "" && time.Since(p.made) < pagesAge {
@@ -211,7 +211,7 @@ func (p *snapshotPages) of(w engine.Watch) ([][]byte, error) {
 	return frames, nil
 }
 
-func encodeSnapshot(w engine.Watch) ([][]byte, error) {
+func encodeSnapshot(w api.Watch) ([][]byte, error) {
 	var frames [][]byte
 	page := func(list []wire.ProcessState, more bool) error {
 		if list == nil {

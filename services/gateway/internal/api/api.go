@@ -1,20 +1,18 @@
-// Package engine is the core of a gateway: intake, the one decide path,
-// deadlines, the sweeper, and the projection of streams into what people see.
-// It knows neither HTTP nor WebSocket; package door gives it to people.
-package engine
+// Package api is what a gateway's doors (HTTP, WebSocket, the service API) need
+// of its core. The core is package engine.
+package api
 
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 )
 
-// API is what the doors use. *Engine implements it; all methods are safe for
-// concurrent use.
-type API interface {
+// Engine is the core. All methods are safe for concurrent use.
+type Engine interface {
 	// Ready is closed once the open set is loaded.
 	Ready() <-chan struct{}
 	// Healthy reports why the engine cannot be trusted to take decisions now.
@@ -91,8 +89,5 @@ type Watch struct {
 	Stop func()
 }
 
-// After reports whether the stored update u is not yet covered by cursor.
-func (u Update) After(cursor string) bool { return after(u.Cursor, cursor) }
-
-// Clock tells the time; tests bring their own.
-type Clock func() time.Time
+// After reports whether the stored update u is not yet covered by the cursor at.
+func (u Update) After(at string) bool { return cursor.After(u.Cursor, at) }

@@ -1,0 +1,152 @@
+// Package card turns records into what people see: summaries, bodies and the
+// events of a session, as display text that browsers need not parse.
+package card
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+const (
+	maxToolInput = 1 << 10 // bytes of tool input in a summary
+	maxText      = 200     // runes of any other text in a summary
+	maxBody      = 4 << 10 // bytes of a body that travels with its summary
+)
+
+// questionTool names a question where a client wants a tool.
+const questionTool = "AskUserQuestion"
+
+// Admission is what intake knows of a request beside its bytes.
+type Admission struct {
+	Ref         subject.Ref
+	Seq         uint64
+	RequestedAt time.Time
+	Attempt     int
+	Worker      string
+	Policy      hitl.Policy
+	RiskReason  string
+}
+
+// Summarize makes the list form of a request, from data only.
+func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
+	session := subject.NewSession(r.Tenant, r.Owner, r.SessionID)
+	s := wire.Summary{
+		RequestID: r.ID, Key: a.Ref.String(), RequestType: hitl.RequestTypeOf(r.Kind), Kind: r.Kind,
+		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: session.String(),
+		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, AgentName: Line(r.AgentName),
+		ToolCallID: r.ToolCallID, Headline: Cut(hitl.Headline(r)), Title: Line(r.Title), Digest: digest,
+		Risk: a.Policy.Risk, RiskReason: a.RiskReason, CreatedAt: a.RequestedAt, Attempt: a.Attempt,
+	}
+	if r.Tool != nil {
+		s.ToolName = Line(r.Tool.Name)
+		text, _ := hitl.DisplayJSON(r.Tool.Input)
+		if blocks := hitl.View(r); len(blocks) > 0 && blocks[0].Form == "command" {
+			text = blocks[0].Text
+		}
+		if len(text) > maxToolInput {
+			text, s.Cut = cutBytes(text, maxToolInput), true
+		}
+		s.ToolInput = text
+	} else if r.Kind == hitl.KindQuestion {
+		s.ToolName = questionTool
+	}
+	if d := Deadline(r, a.RequestedAt); !d.IsZero() {
+		s.ExpiresAt = &d
+	}
+	if d := r.Attention(); d > 0 {
+		at := a.RequestedAt.Add(d)
+		s.AttentionAt = &at
+	}
+	return s
+}
+
+// Deadline is the zero time for a request that waits for ever.
+func Deadline(r *hitl.Request, requestedAt time.Time) time.Time {
+	if d := r.Expiry(); d > 0 {
+		return requestedAt.Add(d)
+	}
+	return time.Time{}
+}
+
+// Body makes the whole of what a person must see of a request. raw is shown
+// as it is where nothing else would be.
+func Body(r *hitl.Request, raw []byte) *wire.Body {
+	b := &wire.Body{
+		Blocks: hitl.View(r), Message: Visible(r.Message), Reason: Visible(r.Reason),
+		Scopes: []string{"once"}, Verbs: []string{hitl.VerbDeny, hitl.VerbDismiss},
+	}
+	if k, ok := hitl.LookupKind(r.Kind); ok {
+		b.Verbs = k.Verbs
+	}
+	if len(r.Suggestions) > 0 && string(r.Suggestions) != "null" && string(r.Suggestions) != "[]" {
+		b.Scopes = append(b.Scopes, "session")
+	}
+	if _, known := hitl.LookupKind(r.Kind); !known && len(b.Blocks) == 0 {
+		text, hidden := hitl.DisplayJSON(raw)
+		b.Blocks = []hitl.Block{{Label: "Request", Form: "json", Text: text, Hidden: hidden}}
+	}
+	if r.Tool != nil {
+		b.Cwd = Visible(r.Tool.Cwd)
+		b.Input = string(r.Tool.Input)
+	}
+	if len(r.Schema) > 0 {
+		b.Schema, _ = hitl.DisplayJSON(r.Schema)
+	}
+	for _, o := range r.Options {
+		o.Name = Visible(o.Name)
+		b.Options = append(b.Options, o)
+	}
+	for i := range r.Questions {
+		q := &r.Questions[i]
+		out := wire.Question{
+			ID: r.QuestionID(i), Header: Visible(q.Header), Question: Visible(q.Question),
+			MultiSelect: q.MultiSelect, AllowOther: q.Other(), FreeTextExclusive: q.FreeTextExclusive,
+			Required: q.MustAnswer(), Options: []wire.Option{},
+		}
+		for j := range q.Options {
+			o := &q.Options[j]
+			out.Options = append(out.Options, wire.Option{
+				Value: o.OptionValue(), Label: Visible(o.Label),
+				Description: Visible(o.Description), Preview: Visible(o.Preview),
+			})
+		}
+		b.Questions = append(b.Questions, out)
+	}
+	return b
+}
+
+// Small returns b where it may travel with its summary.
+func Small(b *wire.Body) *wire.Body {
+	if raw, err := hitl.Marshal(b); err != nil || len(raw) > maxBody {
+		return nil
+	}
+	return b
+}
+
+// Visible is text with everything invisible as tokens.
+func Visible(s string) string {
+	out, _ := hitl.Visible(s)
+	return out
+}
+
+// Line is Visible, bounded for a list.
+func Line(s string) string { return Cut(Visible(s)) }
+
+// Cut bounds a text for a list; the whole is in the body or the request.
+func Cut(s string) string {
+	if utf8.RuneCountInString(s) <= maxText {
+		return s
+	}
+	return string([]rune(s)[:maxText]) + " …"
+}
+
+func cutBytes(s string, n int) string {
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,161 @@
+package card
+
+import (
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+// Opened expands an open event, in the order that clients rely on.
+func Opened(s *wire.Summary, m journal.Message) []wire.Event {
+	pending := Encode(map[string]any{
+		"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "key": s.Key,
+		"tool_name": s.ToolName, "pending": true, "presentation": s.Presentation,
+	})
+	out := []wire.Event{
+		{Type: hitl.EventInteractionPending, Data: pending},
+		{Type: hitl.EventInteractionRequest, Data: Encode(s)},
+	}
+	switch s.Kind {
+	case hitl.KindApproval:
+		out = append(out, wire.Event{Type: hitl.EventApprovalRequired, Data: Encode(map[string]any{
+			"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "tool_name": s.ToolName,
+			"input": s.ToolInput, "cut": s.Cut,
+		})})
+	case hitl.KindQuestion:
+		var qs []wire.Question
+		if s.Body != nil {
+			qs = s.Body.Questions
+		}
+		out = append(out, wire.Event{Type: hitl.EventQuestionPrompt, Data: Encode(map[string]any{
+			"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "questions": qs, "cut": qs == nil,
+		})})
+	}
+	for i := range out {
+		out[i].At = m.Time
+	}
+	return out
+}
+
+// Closed expands a closed event.
+func Closed(c *wire.Closed, m journal.Message) []wire.Event {
+	return []wire.Event{
+		{Type: hitl.EventInteractionResponse, At: m.Time, Data: Encode(c)},
+		{Type: hitl.EventInteractionPending, At: m.Time, Data: Encode(map[string]any{
+			"tool_call_id": c.ToolCallID, "interaction_id": c.RequestID, "key": c.Key,
+			"tool_name": c.ToolName, "pending": false, "presentation": c.Presentation,
+		})},
+	}
+}
+
+// Encode encodes what always can be.
+func Encode(v any) json.RawMessage {
+	raw, err := hitl.Marshal(v)
+	if err != nil { // no type here can fail
+		panic(err)
+	}
+	return raw
+}
+
+// ReadAck takes the stage from the subject and the time from the server.
+func ReadAck(m journal.Message) (hitl.Ack, bool) {
+	var a hitl.Ack
+	p, err := subject.Parse(m.Subject)
+	if err != nil || json.Unmarshal(m.Data, &a) != nil {
+		return a, false
+	}
+	switch p.Tail {
+	case hitl.Delivered, hitl.Applied, hitl.Refused:
+	default:
+		return a, false
+	}
+	a.Stage, a.At, a.Detail = p.Tail, m.Time, Line(a.Detail)
+	return a, true
+}
+
+// FromAgent checks what a worker tells of its conversation and makes it fit
+// for people: tool input becomes display text.
+func FromAgent(m journal.Message) (wire.Event, bool) {
+	var ev hitl.Event
+	if json.Unmarshal(m.Data, &ev) != nil || !hitl.AgentMaySend(ev.Type) {
+		return wire.Event{}, false
+	}
+	out := wire.Event{Type: ev.Type, At: m.Time, Data: ev.Data}
+	if ev.Type == hitl.EventToolCallEnd {
+		var in struct {
+			ToolCallID string          `json:"tool_call_id"`
+			ToolName   string          `json:"tool_name"`
+			Input      json.RawMessage `json:"input"`
+		}
+		if json.Unmarshal(ev.Data, &in) != nil {
+			return wire.Event{}, false
+		}
+		text, _ := hitl.DisplayJSON(in.Input)
+		blocks := hitl.View(&hitl.Request{Tool: &hitl.Tool{Name: in.ToolName, Input: in.Input}})
+		out.Data = Encode(map[string]any{
+			"tool_call_id": in.ToolCallID, "tool_name": Line(in.ToolName), "input": text, "blocks": blocks,
+		})
+	}
+	if len(out.Data) == 0 {
+		out.Data = json.RawMessage(`{}`)
+	} else {
+		out.Data = showText(out.Data)
+	}
+	return out, true
+}
+
+// Status is a session's state as an event.
+func Status(st *hitl.SessionState, m journal.Message) wire.Event {
+	return wire.Event{Type: hitl.EventSessionStatus, At: m.Time, Data: Encode(map[string]any{
+		"state": st.State, "error": Visible(st.Error), "kill_reason": st.KillReason, "mode": st.Mode,
+		"generation": st.Generation,
+	})}
+}
+
+// Stored expands a stored open or closed event.
+func Stored(m journal.Message) []wire.Event {
+	p, err := subject.Parse(m.Subject)
+	if err != nil {
+		return nil
+	}
+	if p.Tail == subject.Open {
+		var ev wire.Opened
+		if json.Unmarshal(m.Data, &ev) != nil {
+			return nil
+		}
+		if raw, err := base64.StdEncoding.DecodeString(ev.RequestB64); err == nil && len(raw) > 0 {
+			if r, err := hitl.ParseRequest(raw); err == nil {
+				ev.Summary.Body = Small(Body(r, raw))
+			}
+		}
+		return Opened(&ev.Summary, m)
+	}
+	var ev wire.Ended
+	if json.Unmarshal(m.Data, &ev) != nil {
+		return nil
+	}
+	return Closed(&ev.Closed, m)
+}
+
+// showText makes the invisible visible in the texts that an agent sent.
+func showText(raw json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return raw
+	}
+	changed := false
+	for _, name := range []string{"text", "content", "message", "note", "reason"} {
+		text, hidden, ok := hitl.DisplayString(fields[name])
+		if ok && hidden > 0 {
+			fields[name], changed = Encode(text), true
+		}
+	}
+	if !changed {
+		return raw
+	}
+	return Encode(fields)
+}

@@ -1,0 +1,84 @@
+// Package roster keeps which workers are alive, by their heartbeats.
+package roster
+
+import (
+	"slices"
+	"time"
+)
+
+// Key names a worker: two owners may use one name.
+type Key struct{ Tenant, Owner, Worker string }
+
+// Roster is what the heartbeats say. The caller guards it with a lock.
+type Roster struct {
+	workers map[Key]worker
+	late    time.Duration // silence after which a worker counts as unreachable
+	gone    time.Duration // and after which it is gone
+}
+
+type worker struct {
+	last     time.Time
+	runtimes []string
+	late     bool
+}
+
+// New makes an empty Roster.
+func New(late, gone time.Duration) *Roster {
+	return &Roster{workers: map[Key]worker{}, late: late, gone: gone}
+}
+
+// Beat notes a heartbeat and reports whether the worker had been unreachable.
+func (r *Roster) Beat(k Key, runtimes []string, now time.Time) (back bool) {
+	back = r.workers[k].late
+	r.workers[k] = worker{last: now, runtimes: runtimes}
+	return back
+}
+
+// Expect begins to wait for a worker that others tell of.
+func (r *Roster) Expect(k Key, now time.Time) {
+	if _, ok := r.workers[k]; !ok {
+		r.workers[k] = worker{last: now}
+	}
+}
+
+// Unreachable reports whether a worker misses its heartbeats.
+func (r *Roster) Unreachable(k Key) bool { return r.workers[k].late }
+
+// Sweep returns the workers that have become unreachable and those that are
+// gone; the latter are forgotten. Silence before since does not count: nobody
+// listened.
+func (r *Roster) Sweep(now, since time.Time) (late, gone []Key) {
+	for k, w := range r.workers {
+		from := w.last
+		if from.Before(since) {
+			from = since
+		}
+		switch silent := now.Sub(from); {
+		case silent > r.gone:
+			gone = append(gone, k)
+			delete(r.workers, k)
+		case silent > r.late && !w.late:
+			w.late = true
+			r.workers[k] = w
+			late = append(late, k)
+		}
+	}
+	return late, gone
+}
+
+// Runtimes are what the reachable workers can run, sorted.
+func (r *Roster) Runtimes() []string {
+	out := []string{}
+	for _, w := range r.workers {
+		if w.late {
+			continue
+		}
+		for _, rt := range w.runtimes {
+			if !slices.Contains(out, rt) {
+				out = append(out, rt)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
