@@ -2,7 +2,7 @@ import { LockKeyhole } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import { Button, inputClass, Key } from "../ui/controls";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
-import { SeenEnd } from "./SeenEnd";
+import { SeenEnd, useNarrow } from "./SeenEnd";
 import type { KindProps } from "./kinds";
 
 /** Consent to a tool call. An unknown kind comes here too, without a way to approve. */
@@ -25,7 +25,9 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const editButton = useRef<HTMLButtonElement>(null);
 
   const unseen = payload.filter((b, i) => isLong(b) && !seen.has(i)).length;
-  const locked = !body || unseen > 0 || !end;
+  // On a phone the action bar floats above the text; elsewhere it stands at its end.
+  const floats = useNarrow();
+  const locked = !body || unseen > 0 || (floats && !end);
   const off = busy || offline;
   const edit = draft.edit ?? body?.input ?? "";
   const editProblem = mode === "edit" ? jsonProblem(edit) : "";
@@ -68,8 +70,14 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     requestAnimationFrame(() => editButton.current?.focus());
   };
 
+  const allowByKey = () => {
+    // From the keyboard the end may still be off screen: first show it.
+    if (!end) document.getElementById(`${id}-actions`)?.scrollIntoView({ block: "end" });
+    else allow();
+  };
+
   useEffect(() => {
-    bindKeys(mode === "" ? { y: allow, n: deny, r: openReason, e: openEdit } : {});
+    bindKeys(mode === "" ? { y: allowByKey, n: deny, r: openReason, e: openEdit } : {});
   });
 
   const words = [
@@ -182,7 +190,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             </label>
           )}
           {/* On a phone the quiet ones stand above, and Deny and Approve at opposite ends in reach of the thumb. */}
-          <div data-actions className="flex items-center gap-2 max-md:contents">
+          <div id={`${id}-actions`} data-actions className="flex items-center gap-2 max-md:contents">
             <div className="flex flex-wrap max-md:-mx-2.5 max-md:justify-between md:order-2">
               <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
               {canAllow && body?.input !== undefined && (

@@ -1,4 +1,20 @@
-import { useEffect, useLayoutEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef, useSyncExternalStore } from "react";
+
+function narrow(): MediaQueryList | null {
+  return typeof matchMedia === "function" ? matchMedia("(max-width: 47.99rem)") : null;
+}
+
+/** Whether the phone layout is on. */
+export function useNarrow(): boolean {
+  return useSyncExternalStore(
+    (f) => {
+      const query = narrow();
+      query?.addEventListener("change", f);
+      return () => query?.removeEventListener("change", f);
+    },
+    () => narrow()?.matches ?? false,
+  );
+}
 
 /** Reports once its place, the end of what must be read, has been on screen. */
 export function SeenEnd({ onSeen }: { onSeen: () => void }) {

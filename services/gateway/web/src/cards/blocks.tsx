@@ -210,7 +210,7 @@ function Folding({ long, lines, label, full, peek, onSeen }: { long: boolean; li
     return (
       <>
         {peek}
-        <button type="button" data-expand onClick={() => setOpen(true)}
+        <button type="button" data-expand aria-expanded={false} onClick={() => setOpen(true)}
           className="flex min-h-11 w-full items-center justify-center gap-2 border-t border-code-ink/15 bg-code-ink/10 px-4 text-sm font-medium hover:bg-code-ink/20">
           <ChevronsDown size={16} aria-hidden />
           {hidden > 0 ? `Show all ${lines} lines, ${count(hidden, "line")} hidden` : "Show the whole text"}

@@ -136,7 +136,7 @@ function ConnBar() {
   if (conn.status === "lost") text = conn.at > now + 1000 ? `Connection lost. Next try in ${Math.ceil((conn.at - now) / 1000)} s. Decisions are off until then.` : "Connection lost. Trying again. Decisions are off until then.";
   if (conn.status === "stopped") text = `The server ended the connection${conn.reason ? `: ${conn.reason}` : ""} (${conn.code}).`;
   return (
-    <div data-testid="conn-status" data-status={conn.status} className={text === "" ? "sr-only" : "flex flex-none flex-wrap items-center justify-center gap-x-3 bg-amber-wash px-4 py-1.5 text-sm font-medium text-amber"}>
+    <div role="region" aria-label="Connection" data-testid="conn-status" data-status={conn.status} className={text === "" ? "sr-only" : "flex flex-none flex-wrap items-center justify-center gap-x-3 bg-amber-wash px-4 py-1.5 text-sm font-medium text-amber"}>
       {text === "" ? (conn.status === "online" ? "Connected" : "Connecting") : <><WifiOff size={16} aria-hidden />{text}</>}
       {(conn.status === "lost" || conn.status === "stopped") && <Button small look="quiet" className="text-amber" onClick={app.retryNow}><RefreshCw size={14} aria-hidden />Try now</Button>}
     </div>
