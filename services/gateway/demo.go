@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
-	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/door/act"
 )
 
 // workerPoll is how often StartDemo looks for a worker.

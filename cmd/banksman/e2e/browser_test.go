@@ -197,3 +197,41 @@ func (p *page) reload() {
 	p.t.Helper()
 	p.run(chromedp.Reload())
 }
+
+func evaluate[T any](p *page, js string) T {
+	p.t.Helper()
+	return get(p, chromedp.Evaluate[T](js))
+}
+
+// approve makes the whole text reachable first, as Approve demands.
+func (p *page) approve(id string) {
+	p.t.Helper()
+	card := testID("card-" + id)
+	p.holds(fmt.Sprintf(`(() => {
+		const c = document.querySelector(%q);
+		if (!c) return false;
+		for (const d of c.querySelectorAll('details:not([open])')) d.open = true;
+		for (const b of c.querySelectorAll('button[aria-expanded="false"]')) b.click();
+		for (const e of c.querySelectorAll('*')) if (e.scrollHeight > e.clientHeight + 1) e.scrollTop = e.scrollHeight;
+		const a = c.querySelector('[data-testid="approve"]');
+		if (!a || a.disabled || a.getAttribute('aria-disabled') === 'true') return false;
+		a.click(); // not by its place on the screen: cards above may be folding
+		return true;
+	})()`, card))
+}
+
+// answerAll chooses the first option of each question.
+func (p *page) answerAll(id string) {
+	p.t.Helper()
+	n := evaluate[int](p, fmt.Sprintf(`document.querySelectorAll(%q).length`, testID("card-"+id)+` [data-testid$="-opt-0"]`))
+	for i := range n {
+		p.click(within(id, fmt.Sprintf("q-%d-opt-0", i)))
+	}
+	p.click(within(id, "submit"))
+}
+
+func (p *page) fillForm(id string) {
+	p.t.Helper()
+	p.replace(within(id, "form-text"), `{"env":"staging","replicas":2,"announce":true}`)
+	p.click(within(id, "submit"))
+}

@@ -22,11 +22,11 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	bin = dir
 	for name, pkg := range map[string]string{
-		"banksman":         "github.com/banksman/banksman/cmd/banksman",
-		"banksman-agent":   "github.com/banksman/banksman/services/agent/cmd/banksman-agent",
-		"banksman-gateway": "github.com/banksman/banksman/services/gateway/cmd/banksman-gateway",
-		//NOTIFIER
-		"nats-server": "github.com/nats-io/nats-server/v2",
+		"banksman":          "github.com/banksman/banksman/cmd/banksman",
+		"banksman-agent":    "github.com/banksman/banksman/services/agent/cmd/banksman-agent",
+		"banksman-gateway":  "github.com/banksman/banksman/services/gateway/cmd/banksman-gateway",
+		"banksman-notifier": "github.com/banksman/banksman/services/notifier/cmd/banksman-notifier",
+		"nats-server":       "github.com/nats-io/nats-server/v2",
 	} {
 		out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput()
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
+	"github.com/banksman/banksman/services/notifier"
 )
 
 // Options are what a person chooses; the command fills them from its flags.
@@ -115,6 +116,13 @@ func (s *stack) steps() []run.Step {
 				return nil, err
 			}
 			return s.gateway.Run, nil
+		}),
+		s.service("notifier", func(ctx context.Context) (func(context.Context) error, error) {
+			n, err := s.newNotifier(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return n.Run, nil
 		}),
 		s.service("agent worker", func(ctx context.Context) (func(context.Context) error, error) {
 			a, err := s.newAgent(ctx)
@@ -271,6 +279,20 @@ func (s *stack) newAgent(ctx context.Context) (*agent.Agent, error) {
 	})
 }
 
+func (s *stack) newNotifier(ctx context.Context) (*notifier.Notifier, error) {
+	c, err := s.credentials(bus.RoleNotifier, "")
+	if err != nil {
+		return nil, err
+	}
+	o := notifier.Options{Logger: s.Logger, Credentials: c, NATS: s.conn, BaseURL: "http://" + s.listener.Addr().String()}
+	if s.Webhooks != "" {
+		if o.Config, err = notifier.LoadConfig(s.Webhooks); err != nil {
+			return nil, fmt.Errorf("--notify: %w", err)
+		}
+	}
+	return notifier.New(ctx, o)
+}
+
 // announce tells how to get in.
 func (s *stack) announce(ctx context.Context) error {
 	url, err := s.gateway.Login(ctx)
@@ -286,6 +308,13 @@ func (s *stack) announce(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.Stdout, "\nBanksman is up. Open this once in your browser:\n\n  %s\n\n", url)
 	fmt.Fprintf(s.Stdout, "Try it from another terminal:\n\n  %s ask --tool Bash --input '{\"command\":\"make deploy\"}'%s\n\nCtrl-C stops it; what waits is kept in %s\n", s.command(), s.dataFlag(), s.Data)
+	if s.Demo {
+		key, err := s.gateway.StartDemo(ctx)
+		if err != nil {
+			return fmt.Errorf("--demo: %w", err)
+		}
+		fmt.Fprintf(s.Stdout, "The demo session is %s\n", key)
+	}
 	return nil
 }
 
