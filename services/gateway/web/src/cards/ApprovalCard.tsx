@@ -94,7 +94,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
       {body ? (
         <div className="space-y-3">
           {payload.map((b, i) => (
-            <PayloadBlock key={i} block={b} onSeen={() => setSeen((old) => new Set(old).add(i))} />
+            <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body.cwd : undefined} onSeen={() => setSeen((old) => new Set(old).add(i))} />
           ))}
           {/* The action bar may float above the text: its end must have been on screen. */}
           <SeenEnd onSeen={() => setEnd(true)} />
@@ -105,7 +105,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           <div className="opacity-70"><PayloadBlock block={{ label: "Beginning of the input", form: "command", text: summary.tool_input }} onSeen={() => undefined} /></div>
         )
       )}
-      {body?.cwd && (
+      {body?.cwd && !payload.some((b) => b.form === "command") && (
         <p className="text-sm text-soft">in <code className="verbatim font-mono text-[13px]"><Verbatim text={body.cwd} /></code></p>
       )}
       <AgentWords parts={words} />

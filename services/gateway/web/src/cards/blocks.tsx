@@ -57,11 +57,11 @@ export function isLong(b: Block): boolean {
   return size.lines > limit.lines || size.chars > limit.chars;
 }
 
-export function PayloadBlock({ block, onSeen }: { block: Block; onSeen: () => void }) {
+export function PayloadBlock({ block, cwd, onSeen }: { block: Block; cwd?: string; onSeen: () => void }) {
   if (block.form === "path") return <PathRow block={block} />;
   return (
     <section aria-label={block.label} className="space-y-2">
-      {block.form === "diff" ? <DiffBlock block={block} onSeen={onSeen} /> : <TextBlock block={block} onSeen={onSeen} />}
+      {block.form === "diff" ? <DiffBlock block={block} onSeen={onSeen} /> : <TextBlock block={block} cwd={cwd} onSeen={onSeen} />}
       <Warnings block={block} />
       {block.form === "command" && <Steps line={block.text ?? ""} />}
     </section>
@@ -128,13 +128,16 @@ function Surface({ label, extra, copy, children }: { label: string; extra?: Reac
   );
 }
 
-function TextBlock({ block, onSeen }: { block: Block; onSeen: () => void }) {
+function TextBlock({ block, cwd, onSeen }: { block: Block; cwd?: string; onSeen: () => void }) {
   const text = block.text ?? "";
   const hero = block.form === "command";
   const size = blockSize(block);
   const countable = block.form === "content" || (block.lines ?? 0) > 4;
   return (
-    <Surface label={block.label} copy={text} extra={countable && <span>{count(block.lines ?? size.lines, "line")}</span>}>
+    <Surface label={block.label} copy={text} extra={<>
+      {cwd && <span>in <code className="verbatim font-mono text-code-ink/85"><Verbatim text={cwd} /></code></span>}
+      {countable && <span>{count(block.lines ?? size.lines, "line")}</span>}
+    </>}>
       <Folding long={isLong(block)} lines={size.lines} label={block.label} onSeen={onSeen} full={
         <pre className={`verbatim px-4 pt-1 pb-4 font-mono ${hero ? "text-[15px] leading-6 font-medium" : "text-[13px] leading-5"}`}>{hero ? <Command text={text} /> : <Verbatim text={text} />}</pre>
       } peek={

@@ -60,7 +60,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
           <Button small onClick={() => setStick(true)} className="absolute bottom-3 left-1/2 -translate-x-1/2 shadow-card"><ArrowDown size={15} aria-hidden />To the end</Button>
         )}
       </div>
-      <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[72%] overflow-y-auto" : ""}`}>
+      <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[78%] overflow-y-auto" : ""}`}>
         <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
           {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
           {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
@@ -122,10 +122,13 @@ function Status({ session, now }: { session: Session; now: number }) {
   const state = useAppState();
   const waiting = pendingOf(state, session.session_key);
   let text = "";
-  if (waiting) text = `Waiting for you, ${span(now - Date.parse(waiting.summary.created_at))}`;
-  else if (session.unreachable) text = "";
+  if (waiting) {
+    const age = now - Date.parse(waiting.summary.created_at);
+    text = age < 60_000 ? "Waiting for you" : `Waiting for you, ${span(age)}`;
+  }
+  else if (session.unreachable) return null;
   else if (session.state === "assistant_turn") text = "Working…";
   else if (session.state === "starting") text = "Starting…";
   if (text === "") return null;
-  return <p data-testid="session-status" className={`mt-4 flex items-center gap-2 text-sm ${waiting ? "font-medium text-amber" : "text-faint"}`}>{waiting && <span className="wait-dot" aria-hidden />}{text}</p>;
+  return <p data-testid="session-status" className={`mt-4 flex items-center gap-2 text-sm ${waiting ? "font-medium text-amber" : "text-faint"}`}>{text}</p>;
 }

@@ -66,7 +66,7 @@ function AskStep({ e, state, session, now }: { e: Extract<Entry, { kind: "ask" }
     return <div className="rounded-2xl border border-line bg-card/60 px-4 py-3"><Receipt item={item.trail.length >= e.trail.length ? item : { ...item, trail: e.trail }} me={card === "confirmed"} lost={card === "lost"} now={now} /></div>;
   }
   if (item) {
-    return <p className="flex items-center gap-2 text-sm text-soft"><span className="wait-dot" aria-hidden />Waiting for you: <span className="verbatim"><Verbatim text={item.summary.headline} /></span></p>;
+    return <p className="flex items-center gap-2 text-sm text-soft"><span className="wait-dot" aria-hidden /><span className="verbatim min-w-0"><Verbatim text={item.summary.headline} /></span></p>;
   }
   // Long over: the record is in the event itself.
   return (
