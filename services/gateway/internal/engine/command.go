@@ -90,7 +90,7 @@ func (e *Engine) ResolveSession(id string) (string, error) {
 // held.
 func (e *Engine) sessionByID(id string) (subject.Session, error) {
 	if ref, ok := parseKey(id); ok {
-		key := subject.Session{Tenant: ref.Tenant, Owner: ref.Owner, ID: ref.ID}
+		key := subject.Session(ref)
 		if e.sessions[key] != nil {
 			return key, nil
 		}
