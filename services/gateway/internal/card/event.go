@@ -22,9 +22,15 @@ func Opened(s *wire.Summary, m journal.Message) []wire.Event {
 	}
 	switch s.Kind {
 	case hitl.KindApproval:
+		// The simple form promises JSON text. The summary has less than that.
+		input, cut := s.ToolInput, true
+		if s.Body != nil {
+			input, _ = hitl.DisplayJSON(json.RawMessage(s.Body.Input))
+			cut = false
+		}
 		out = append(out, wire.Event{Type: hitl.EventApprovalRequired, Data: Encode(map[string]any{
 			"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "tool_name": s.ToolName,
-			"input": s.ToolInput, "cut": s.Cut,
+			"input": input, "cut": cut,
 		})})
 	case hitl.KindQuestion:
 		var qs []wire.Question

@@ -169,14 +169,22 @@ func (e *Engine) resolve(a *api.Attempt) (subject.Ref, error) {
 		return subject.Ref{}, err
 	}
 	var hits []subject.Ref
+	var decided *subject.Ref // its closed event is still on its way
 	if s := e.sessions[key]; s != nil {
 		for _, en := range s.pending {
-			if en.summary.ToolCallID == a.ToolCallID && !en.decided {
+			switch {
+			case en.summary.ToolCallID != a.ToolCallID:
+			case en.decided:
+				decided = &en.Ref
+			default:
 				hits = append(hits, en.Ref)
 			}
 		}
 	}
 	if len(hits) == 0 {
+		if decided != nil {
+			return *decided, nil
+		}
 		if ref, ok := e.closed.ByToolCall(key, a.ToolCallID); ok {
 			return ref, nil
 		}
