@@ -40,6 +40,7 @@ type Row struct {
 	Trip       Dist   `json:"trip"`   // Ask called -> decision verified
 	Show       Dist   `json:"show"`   // Ask called -> frame at the WebSocket client
 	Answer     Dist   `json:"answer"` // client writes -> decision verified
+	Cuts       int    `json:"cuts"`   // sockets cut as too slow, which came back
 	// Rate is asks a second; the ratios are of medians.
 	Rate           float64 `json:"rate"`
 	ToFloor        float64 `json:"to_floor"`
@@ -90,7 +91,7 @@ func verdict(met bool) string {
 
 var head = []string{
 	"durability", "processes", "in flight", "p50 ms", "p99 ms", "asks/s", "to floor", "to floor + 2 fsync",
-	"ask -> reader p50 / p99", "answer -> agent p50 / p99",
+	"ask -> reader p50 / p99", "answer -> agent p50 / p99", "cut",
 }
 
 // table is the head and all rows, the floor's after the head.
@@ -99,7 +100,7 @@ func (r *Report) table() [][]string {
 	for _, f := range r.Floor {
 		out = append(out, []string{
 			"none", "floor: NATS request-reply", fmt.Sprint(f.InFlight), ms(f.Trip.P50), ms(f.Trip.P99), rate(f.Rate),
-			ratio(1), "", "", "",
+			ratio(1), "", "", "", "",
 		})
 	}
 	for _, x := range r.Rows {
@@ -109,7 +110,7 @@ func (r *Report) table() [][]string {
 		}
 		out = append(out, []string{
 			x.Durability, x.Processes, fmt.Sprint(x.InFlight), ms(x.Trip.P50), ms(x.Trip.P99), rate(x.Rate),
-			ratio(x.ToFloor), disk, ms(x.Show.P50) + " / " + ms(x.Show.P99), ms(x.Answer.P50) + " / " + ms(x.Answer.P99),
+			ratio(x.ToFloor), disk, ms(x.Show.P50) + " / " + ms(x.Show.P99), ms(x.Answer.P50) + " / " + ms(x.Answer.P99), fmt.Sprint(x.Cuts),
 		})
 	}
 	return out

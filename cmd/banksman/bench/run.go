@@ -46,6 +46,7 @@ type run struct {
 type series struct {
 	trip, show, answer []Dist
 	rate               []float64
+	cuts               int
 }
 
 func (s *series) add(x *sample) {
@@ -53,6 +54,7 @@ func (s *series) add(x *sample) {
 	s.show = append(s.show, distOf(x.show))
 	s.answer = append(s.answer, distOf(x.answer))
 	s.rate = append(s.rate, x.rate)
+	s.cuts += x.cuts
 }
 
 // Run measures. Everything it started has ended and what it wrote is gone when
@@ -156,7 +158,7 @@ func (r *run) summarize() {
 			row := Row{
 				Durability: string(s.durability), Processes: s.processes, InFlight: k, Trip: overRounds(x.trip),
 				Show: overRounds(x.show), Answer: overRounds(x.answer), Rate: median(x.rate),
-				ToFloor: median(core), ToFloorAndDisk: median(disk),
+				Cuts: x.cuts, ToFloor: median(core), ToFloorAndDisk: median(disk),
 			}
 			r.report.Rows = append(r.report.Rows, row)
 			if k == 1 {

@@ -83,6 +83,7 @@ func (s *stack) stop() error {
 type sample struct {
 	trip, show, answer []time.Duration
 	rate               float64
+	cuts               int // sockets that were cut as too slow
 }
 
 // measure asks n times, so many at once, and checks that each ask got its one
@@ -97,6 +98,7 @@ func (s *stack) measure(ctx context.Context, n, inFlight int) (*sample, error) {
 		}
 		left -= m
 		busy += took.busy
+		all.cuts += took.cuts
 		all.trip = append(all.trip, took.trip...)
 		all.show = append(all.show, took.show...)
 		all.answer = append(all.answer, took.answer...)
@@ -137,11 +139,18 @@ func (s *stack) batch(ctx context.Context, n, inFlight int) (b batch, m int, err
 			return b, 0, err
 		}
 	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	sights := rs.sights
+	b.cuts = rs.cuts
 	first, last := asks[0].Start, asks[0].End
 	for _, t := range asks {
 		first, last = min(first, t.Start), max(last, t.End)
-		at := rs.sights[t.Key] // all have their receipt: nobody writes now
+		at := sights[t.Key]
 		b.trip = append(b.trip, t.Took)
+		if at.answered == 0 || at.again {
+			continue // a cut came between
+		}
 		b.show = append(b.show, time.Duration(at.seen-t.Start))
 		b.answer = append(b.answer, time.Duration(t.End-at.answered))
 	}
