@@ -16,11 +16,11 @@ func TestLongCommandOnAPhone_B54(t *testing.T) {
 	const end = "; rm -rf /srv/data #"
 	command := "printf '%s' " + strings.Repeat("harmless ", 55) + end
 	raw := `{"command":"` + command + `"}`
-	h.ask("--tool", "Bash", "--input", raw, "--title", "Print something")
 	p := newBrowser(t).open(in.login)
 	p.see(testID("inbox"))
-	id := p.card("harmless")
 	p.phone()
+	h.ask("--tool", "Bash", "--input", raw, "--title", "Print something")
+	id := p.card("harmless")
 	card := testID("card-" + id)
 	require.Contains(t, p.text(card), end, "the whole command is there, not a cut of it")
 	p.holds(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`)
@@ -31,6 +31,9 @@ func TestLongCommandOnAPhone_B54(t *testing.T) {
 	}
 	p.shot("phone long command")
 	bright := `(() => { const m = getComputedStyle(document.documentElement).backgroundColor.match(/[\d.]+/g); return m.slice(0, 3).reduce((a, b) => a + +b, 0); })()`
+	locked := `(() => { const b = document.querySelector('` + within(id, "approve") + `'); return b.disabled || b.getAttribute('aria-disabled') === 'true'; })()`
+	p.holds(locked) // the end was not on the screen yet
+	p.holds(`(() => { document.querySelector('` + within(id, "deny-reason") + `').scrollIntoView({block: 'end'}); return !` + locked + `; })()`)
 	light := evaluate[float64](p, bright)
 	p.dark()
 	require.NotEqual(t, light, evaluate[float64](p, bright), "the page follows the system into the dark")
