@@ -45,6 +45,7 @@ const (
 	sweepWorkers   = 8
 	ringSize       = 4096 // updates kept for clients that come back
 	recentClosed   = 2000 // decided interactions kept for lists
+	maxEarlyAcks   = 8    // of one interaction, whose decision is not known here
 	beatInterval   = 5 * time.Second
 	unreachableAge = 3 * beatInterval
 )
@@ -92,6 +93,7 @@ type entry struct {
 	index    int       // in the deadline heap, -1 when not there
 	opened   bool      // its open event was seen: it is on the session's stream
 	decided  bool      // a decision is stored; its closed event follows
+	acks     []hitl.Ack // that came before the closed event
 }
 
 // New makes an engine; Run starts it.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ import (
 
 const s1 = "default.agents.s1"
 
-func TestLifeOfAnApproval_D1_14_D1_15_D3_04_D3_05_C17(t *testing.T) {
+func TestLifeOfAnApproval_D1_02_D1_14_D1_15_D3_04_D3_05_C15_C17(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, _ := w.gateway()
@@ -62,6 +63,15 @@ func TestLifeOfAnApproval_D1_14_D1_15_D3_04_D3_05_C17(t *testing.T) {
 	require.Eventually(t, func() bool { return len(rec.last(s1).Closed) == 1 }, patience, time.Millisecond)
 	require.Nil(t, rec.last(s1).PendingRequest, "absence clears it everywhere")
 	require.Equal(t, hitl.Allowed, rec.last(s1).Closed[0].Outcome)
+	// It went from what waits to the history, where it can be opened again.
+	pending(t, e)
+	history, err := e.Interactions(t.Context(), wire.StateClosed, 0)
+	require.NoError(t, err)
+	require.Len(t, history, 1)
+	require.Equal(t, hitl.Allowed, history[0].Outcome)
+	require.Equal(t, "ada", history[0].Decision.Principal.Name)
+	require.WithinDuration(t, time.Now(), history[0].Decision.DecidedAt, time.Minute)
+	require.Equal(t, "make test", outcome(t, e, r).Body.Blocks[0].Text)
 
 	// Exactly once on every path: the sweeper repeats the closed event in vain.
 	j := w.journal(nc)
@@ -73,7 +83,7 @@ func TestLifeOfAnApproval_D1_14_D1_15_D3_04_D3_05_C17(t *testing.T) {
 	require.Len(t, rec.events(s1), 5)
 }
 
-func TestReceipts_invariant6(t *testing.T) {
+func TestReceipts_D1_18_invariant6(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, _ := w.gateway()
@@ -142,12 +152,14 @@ func TestReceipts_invariant6(t *testing.T) {
 			return decide(r, raw, "x", func(a *api.Attempt) { a.Principal, a.Decision = hitl.Principal{}, "allow" })
 		}, hitl.Forbidden, ""},
 	} {
-		rec := tc.run()
-		require.Equal(t, tc.want, rec.Status, "%s: %s", tc.name, rec.Error)
-		require.Nil(t, rec.Decision, tc.name)
-		if tc.fld != "" {
-			require.Equal(t, tc.fld, field(rec), tc.name)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			rec := tc.run()
+			require.Equal(t, tc.want, rec.Status, rec.Error)
+			require.Nil(t, rec.Decision)
+			if tc.fld != "" {
+				require.Equal(t, tc.fld, field(rec))
+			}
+		})
 	}
 	pending(t, e, r.ID, q.ID) // nothing of that decided anything
 
@@ -201,7 +213,7 @@ func TestSameToolCallAskedAgainHasANewInteraction_B36_D3_11(t *testing.T) {
 	pending(t, e, second.ID)
 }
 
-func TestManyDecideAtOnceOverThreeGateways_B04_B50(t *testing.T) {
+func TestManyDecideAtOnceOverThreeGateways_B04_B50_D1_18_invariant1(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var gws []*Engine
@@ -252,7 +264,7 @@ func TestManyDecideAtOnceOverThreeGateways_B04_B50(t *testing.T) {
 	require.EqualValues(t, 2, events.Last, "one open, one closed")
 }
 
-func TestRestartShowsTheSamePending_B48_D1_28(t *testing.T) {
+func TestRestartShowsTheSamePending_B48_D1_28_invariant3(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, stop := w.gateway()
@@ -376,7 +388,7 @@ func make4000() []byte {
 	return b
 }
 
-func TestWithdrawal_D0_10_D1_16_D1_17(t *testing.T) {
+func TestWithdrawal_D0_10_D0_47_D1_16_D1_17(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, _ := w.gateway()
@@ -412,7 +424,7 @@ func TestWithdrawal_D0_10_D1_16_D1_17(t *testing.T) {
 	require.True(t, outcome(t, e, shut).Decision.AsksAgain())
 }
 
-func TestExpiryWithoutAnyReader_B32_B34_C08(t *testing.T) {
+func TestExpiryWithoutAnyReader_B32_B34_C08_D0_45(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, _ := w.gateway()
@@ -425,9 +437,13 @@ func TestExpiryWithoutAnyReader_B32_B34_C08(t *testing.T) {
 	rec := e.Decide(t.Context(), answer(r, raw, "ada", allow))
 	require.Equal(t, hitl.TooLate, rec.Status)
 	pending(t, e)
+	require.Eventually(t, func() bool {
+		_, err := w.journal(nc).Request(t.Context(), ref(r))
+		return errors.Is(err, journal.ErrNotFound)
+	}, patience, time.Millisecond, "what waited in vain holds nothing")
 }
 
-func TestAnswerAtTheDeadlineIsExpired_invariant9(t *testing.T) {
+func TestAnswerAtTheDeadlineIsExpired_D0_47_invariant9(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	nc := w.connect()

@@ -95,7 +95,7 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 	if err := json.Unmarshal(m.Data, &w); err != nil {
 		w = hitl.Withdrawal{} // the wish is clear from the subject
 	}
-	c := hitl.Content{Outcome: hitl.Cancelled, Message: card.Cut(w.Reason)}
+	c := hitl.Content{Outcome: hitl.Cancelled, Message: card.Line(w.Reason)}
 	if w.Shutdown {
 		c.Comment = hitl.ShutdownComment
 	}

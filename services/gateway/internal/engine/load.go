@@ -9,6 +9,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
@@ -41,8 +42,10 @@ func (e *Engine) load(ctx context.Context) error {
 
 	err = j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, func(m journal.Message) error {
 		p, err := subject.Parse(m.Subject)
-		var st hitl.SessionState
-		if err == nil && json.Unmarshal(m.Data, &st) == nil {
+		if err != nil {
+			return nil
+		}
+		if st, ok := card.ReadState(p.SessionRef(), m.Data); ok {
 			e.onSession(p.SessionRef(), st, m)
 		}
 		return nil

@@ -90,60 +90,70 @@ func (e *Engine) onClosed(ref subject.Ref, m journal.Message) {
 		e.log.Error("a closed event cannot be read", "seq", m.Seq, "error", err)
 		return
 	}
-	e.remove(ref)
+	en := e.remove(ref)
 	c := ev.Closed
 	e.closed.Add(ref, &c)
 	key := subject.NewSession(c.Tenant, c.Owner, c.SessionID)
 	e.dirty[key] = append(e.dirty[key], c)
 	signal(e.flush)
 	e.publish(api.Update{SessionKey: key.String(), Stored: true, Events: card.Closed(&c, m)})
+	if en != nil {
+		for _, a := range en.acks {
+			e.onAck(ref, a)
+		}
+	}
 }
 
 // onTranscript applies one message of HITL_TRANSCRIPTS. Agents write there:
-// what does not fit is dropped.
+// what does not fit is dropped. It is read before the lock is taken, since its
+// size and depth are theirs.
 func (e *Engine) onTranscript(m journal.Message) error {
 	p, err := subject.Parse(m.Subject)
+	apply := func() {}
+	switch {
+	case err != nil:
+	case p.Kind == "ses":
+		if st, ok := card.ReadState(p.SessionRef(), m.Data); ok {
+			apply = func() { e.onSession(p.SessionRef(), st, m) }
+		}
+	case p.Kind == "evt":
+		if ev, ok := card.FromAgent(m); ok {
+			apply = func() {
+				e.publish(api.Update{SessionKey: p.SessionRef().String(), Stored: true, Events: []wire.Event{ev}})
+			}
+		}
+	case p.Kind == "ack":
+		if a, ok := card.ReadAck(m); ok {
+			apply = func() { e.onAck(p.Ref(), a) }
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pos.Transcripts = int64(m.Seq)
-	if err != nil {
-		return nil
-	}
-	switch p.Kind {
-	case "ses":
-		var s hitl.SessionState
-		if json.Unmarshal(m.Data, &s) == nil {
-			e.onSession(p.SessionRef(), s, m)
-		}
-	case "evt":
-		if ev, ok := card.FromAgent(m); ok {
-			e.publish(api.Update{SessionKey: p.SessionRef().String(), Stored: true, Events: []wire.Event{ev}})
-		}
-	case "ack":
-		e.onAck(p.Ref(), m)
-	}
+	apply()
 	return nil
 }
 
-func (e *Engine) onAck(ref subject.Ref, m journal.Message) {
-	a, ok := card.ReadAck(m)
-	if !ok {
+// onAck takes an asker's word on what became of a decision. It comes by
+// another stream than the decision and may be here first; then it is kept. One
+// that names no decision, or another one, says nothing.
+func (e *Engine) onAck(ref subject.Ref, a hitl.Ack) {
+	c := e.closed.Get(ref)
+	if c == nil {
+		if en := e.open[ref]; en != nil && len(en.acks) < maxEarlyAcks {
+			en.acks = append(en.acks, a)
+		}
+		return
+	}
+	if c.Decision == nil || a.DecisionID != c.Decision.DecisionID {
 		return
 	}
 	e.closed.Trail(ref, a)
-	var session subject.Session
-	var id string
-	if c := e.closed.Get(ref); c != nil {
-		session, id = subject.NewSession(c.Tenant, c.Owner, c.SessionID), c.RequestID
-	} else if en := e.open[ref]; en != nil {
-		session, id = en.session, en.summary.RequestID
-	} else {
-		return
-	}
+	session := subject.NewSession(c.Tenant, c.Owner, c.SessionID)
 	e.publish(api.Update{
 		SessionKey: session.String(), Stored: true,
 		All: card.Encode(wire.Delivery{
-			Type: wire.TypeDelivery, Cursor: e.pos.String(), RequestID: id, Key: ref.String(),
+			Type: wire.TypeDelivery, Cursor: e.pos.String(), RequestID: c.RequestID, Key: ref.String(),
 			SessionKey: session.String(), Ack: a,
 		}),
 	})

@@ -28,7 +28,7 @@ func at(e *Engine) cursor.Position {
 	return e.pos
 }
 
-func TestCursorIsValidOnEveryGateway_C07_B19(t *testing.T) {
+func TestCursorIsValidOnEveryGateway_C07_B19_invariant8(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, _ := w.gateway()

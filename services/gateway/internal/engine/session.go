@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,8 +59,6 @@ func (e *Engine) state(s *session) wire.ProcessState {
 		SessionKey: s.key.String(), SessionState: s.state, PendingRequests: []wire.Summary{},
 		Unreachable: s.known && s.state.State != hitl.StateDead && e.unreachable(s),
 	}
-	st.Title = card.Line(st.Title)
-	st.Error = card.Visible(st.Error)
 	now := e.now().UTC()
 	for _, en := range s.pending {
 		if en.decided {
@@ -121,11 +118,8 @@ func (e *Engine) workerOf(s *session) roster.Key {
 func (e *Engine) unreachable(s *session) bool { return e.workers.Unreachable(e.workerOf(s)) }
 
 // onSession takes a worker's word on its session. An older generation's word
-// no longer counts.
+// no longer counts. Called with the lock held.
 func (e *Engine) onSession(key subject.Session, st hitl.SessionState, m journal.Message) {
-	if subject.NewSession(st.Tenant, st.Owner, st.SessionID) != key {
-		return // not its own subject
-	}
 	s := e.sessionOf(key, st.SessionID, st.Tenant, st.Owner)
 	if s.known && st.Generation < s.state.Generation {
 		return
@@ -219,8 +213,11 @@ func (e *Engine) onLive(m *nats.Msg) {
 
 func (e *Engine) onBeat(m *nats.Msg) {
 	p, err := subject.Parse(m.Subject)
-	var b hitl.Beat
-	if err != nil || json.Unmarshal(m.Data, &b) != nil || subject.Token(b.Worker) != p.ID {
+	if err != nil {
+		return
+	}
+	b, ok := card.ReadBeat(p.ID, m.Data)
+	if !ok {
 		return
 	}
 	key := roster.Key{Tenant: p.Tenant, Owner: p.Owner, Worker: b.Worker}
