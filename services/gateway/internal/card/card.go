@@ -137,11 +137,13 @@ func Visible(s string) string {
 func Line(s string) string { return Cut(Visible(s)) }
 
 // Cut bounds a text for a list; the whole is in the body or the request.
-func Cut(s string) string {
-	if utf8.RuneCountInString(s) <= maxText {
+func Cut(s string) string { return cutRunes(s, maxText) }
+
+func cutRunes(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
 		return s
 	}
-	return string([]rune(s)[:maxText]) + " …"
+	return string([]rune(s)[:n]) + " …"
 }
 
 func cutBytes(s string, n int) string {

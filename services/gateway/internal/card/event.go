@@ -1,8 +1,10 @@
 package card
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
@@ -106,18 +108,19 @@ func FromAgent(m journal.Message) (wire.Event, bool) {
 			"tool_call_id": in.ToolCallID, "tool_name": Line(in.ToolName), "input": text, "blocks": blocks,
 		})
 	}
-	if len(out.Data) == 0 {
+	switch {
+	case len(out.Data) == 0:
 		out.Data = json.RawMessage(`{}`)
-	} else {
+	case ev.Type != hitl.EventToolCallEnd: // that one is display text already
 		out.Data = showText(out.Data)
 	}
 	return out, true
 }
 
-// Status is a session's state as an event.
+// Status is a session's state, as ReadState returned it, as an event.
 func Status(st *hitl.SessionState, m journal.Message) wire.Event {
 	return wire.Event{Type: hitl.EventSessionStatus, At: m.Time, Data: Encode(map[string]any{
-		"state": st.State, "error": Visible(st.Error), "kill_reason": st.KillReason, "mode": st.Mode,
+		"state": st.State, "error": st.Error, "kill_reason": st.KillReason, "mode": st.Mode,
 		"generation": st.Generation,
 	})}
 }
@@ -147,21 +150,39 @@ func Stored(m journal.Message) []wire.Event {
 	return Closed(&ev.Closed, m)
 }
 
-// showText makes the invisible visible in the texts that an agent sent.
+// showText makes the invisible visible in every text of a JSON document that an
+// agent sent, however deep it stands. Keys and ids stay as they are: clients
+// find things by them. One pass, because the agent chose size and depth.
 func showText(raw json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil {
+	var out []byte
+	done := 0 // of raw, what out has
+	key := ""
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		end := literal(raw, i)
+		lit := raw[i:end]
+		if next := bytes.TrimLeft(raw[end:], " \t\r\n"); len(next) > 0 && next[0] == ':' {
+			key = string(lit[1 : len(lit)-1])
+		} else if text, hidden, ok := hitl.DisplayString(lit); ok && hidden > 0 && !strings.HasSuffix(key, "_id") {
+			out = append(append(out, raw[done:i]...), Encode(text)...)
+			done = end
+		}
+		i = end - 1
+	}
+	if done == 0 {
 		return raw
 	}
-	changed := false
-	for _, name := range []string{"text", "content", "message", "note", "reason"} {
-		text, hidden, ok := hitl.DisplayString(fields[name])
-		if ok && hidden > 0 {
-			fields[name], changed = Encode(text), true
+	return append(out, raw[done:]...)
+}
+
+// literal is where the string literal that begins at i ends. raw is valid JSON.
+func literal(raw []byte, i int) int {
+	for i++; raw[i] != '"'; i++ {
+		if raw[i] == '\\' {
+			i++
 		}
 	}
-	if !changed {
-		return raw
-	}
-	return Encode(fields)
+	return i + 1
 }

@@ -87,12 +87,12 @@ type entry struct {
 	card.Admission
 	session  subject.Session
 	summary  wire.Summary
-	raw      []byte    // the exact request where it is small, else nil
-	deadline time.Time // zero: none
-	due      time.Time // when to write the expiry next
-	index    int       // in the deadline heap, -1 when not there
-	opened   bool      // its open event was seen: it is on the session's stream
-	decided  bool      // a decision is stored; its closed event follows
+	raw      []byte     // the exact request where it is small, else nil
+	deadline time.Time  // zero: none
+	due      time.Time  // when to write the expiry next
+	index    int        // in the deadline heap, -1 when not there
+	opened   bool       // its open event was seen: it is on the session's stream
+	decided  bool       // a decision is stored; its closed event follows
 	acks     []hitl.Ack // that came before the closed event
 }
 

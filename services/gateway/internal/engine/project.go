@@ -90,18 +90,19 @@ func (e *Engine) onClosed(ref subject.Ref, m journal.Message) {
 		e.log.Error("a closed event cannot be read", "seq", m.Seq, "error", err)
 		return
 	}
-	en := e.remove(ref)
 	c := ev.Closed
+	if en := e.remove(ref); en != nil && c.Decision != nil {
+		for _, a := range en.acks {
+			if a.DecisionID == c.Decision.DecisionID {
+				c.Trail = append(c.Trail, a)
+			}
+		}
+	}
 	e.closed.Add(ref, &c)
 	key := subject.NewSession(c.Tenant, c.Owner, c.SessionID)
 	e.dirty[key] = append(e.dirty[key], c)
 	signal(e.flush)
 	e.publish(api.Update{SessionKey: key.String(), Stored: true, Events: card.Closed(&c, m)})
-	if en != nil {
-		for _, a := range en.acks {
-			e.onAck(ref, a)
-		}
-	}
 }
 
 // onTranscript applies one message of HITL_TRANSCRIPTS. Agents write there:

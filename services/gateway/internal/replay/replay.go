@@ -3,7 +3,6 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func Read(ctx context.Context, j journal.Journal, key subject.Session, start, en
 			ev, ok := card.FromAgent(m)
 			if strings.HasPrefix(m.Subject, "hitl.ses.") {
 				var st hitl.SessionState
-				ok = json.Unmarshal(m.Data, &st) == nil && subject.NewSession(st.Tenant, st.Owner, st.SessionID) == key
+				st, ok = card.ReadState(key, m.Data)
 				ev = card.Status(&st, m)
 			}
 			if ok {

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+// sessionState is a worker's word on s1, as bytes that it may have chosen.
+func sessionState(change map[string]any) []byte {
+	st := map[string]any{
+		"v": 1, "session_id": "s1", "tenant": "default", "owner": "agents", "worker": "w", "generation": 1,
+		"runtime": "demo", "state": "user_turn",
+		"started_at": "2026-11-27T10:00:00Z", "state_changed_at": "2026-11-27T10:00:00Z",
+	}
+	for k, v := range change {
+		st[k] = v
+	}
+	raw, err := json.Marshal(st)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func TestTimesThatCannotBeWrittenDoNotEndTheGateway(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"2026-01-01T00:00:00+24:00", "9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+23:00"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e, stop := w.gateway()
+			var rec recorder
+			watch := e.Watch("", rec.add)
+			defer watch.Stop()
+			nc := w.connect()
+			raw := sessionState(map[string]any{"started_at": at, "state_changed_at": at})
+			w.store(nc, subject.State(subject.NewSession("default", "agents", "s1")), raw)
+			require.Eventually(t, func() bool { return rec.last(s1) != nil }, patience, time.Millisecond)
+			stop()
+			e, _ = w.gateway() // and it starts again
+			_, err := hitl.Marshal(e.Sessions())
+			require.NoError(t, err)
+			require.Len(t, e.Sessions(), 1)
+		})
+	}
+}
+
+func TestAgentsTextsAreDisplayTextWhereverTheyStand_B54(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	var rec recorder
+	watch := e.Watch("", rec.add)
+	defer watch.Stop()
+	nc := w.connect()
+	key := subject.NewSession("default", "agents", "s1")
+	const bidi = "a\u202Eb"
+	state := map[string]any{}
+	for _, name := range []string{"title", "cwd", "project_id", "runtime", "mode", "model", "error", "kill_reason"} {
+		state[name] = bidi
+	}
+	w.store(nc, subject.State(key), sessionState(state))
+	event := func(kind string, data any) {
+		raw, err := json.Marshal(map[string]any{"v": 1, "type": kind, "data": data})
+		require.NoError(t, err)
+		w.store(nc, subject.Transcript(key), raw)
+	}
+	event(hitl.EventToolResult, map[string]any{
+		"tool_call_id": bidi, "content": []any{map[string]any{"type": "text", "text": "⟦" + bidi, "n": json.Number("1.0")}},
+	})
+	event(hitl.EventToolCallStart, map[string]any{"tool_call_id": "c", "tool_name": bidi})
+	event(hitl.EventToolCallEnd, map[string]any{"tool_call_id": "c", "tool_name": "X", "input": map[string]any{"x": bidi}})
+	r := request("k1")
+	w.ask(nc, r)
+	w.store(nc, subject.Withdraw(ref(r)), []byte(`{"v":1,"reason":"`+bidi+`"}`))
+
+	shown := func() string {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		var b strings.Builder
+		for _, u := range rec.updates {
+			b.Write(u.All)
+			for _, ev := range u.Events {
+				b.WriteString(ev.Type)
+				b.Write(ev.Data)
+			}
+		}
+		return b.String()
+	}
+	require.Eventually(t, func() bool {
+		s := shown()
+		return strings.Contains(s, hitl.EventToolCallEnd) && strings.Contains(s, `"outcome":"cancelled"`)
+	}, patience, time.Millisecond)
+	all := shown()
+	require.NotContains(t, strings.ReplaceAll(all, `"tool_call_id":"`+bidi, ""), "\u202E", "only ids stay as they are")
+	require.Contains(t, all, `"text":"⟦U+27E6⟧a⟦U+202E⟧b"`)
+	require.Contains(t, all, `"n":1.0`, "numbers stay as they were written")
+	require.NotContains(t, all, "U+27E6⟧U+202E", "nothing is made visible twice")
+	var last wire.ProcessState
+	require.NotNil(t, rec.last(s1))
+	last = *rec.last(s1)
+	require.Equal(t, "a⟦U+202E⟧b", last.Cwd)
+	require.Equal(t, "a⟦U+202E⟧b", last.Title)
+}
+
+func TestAHeartbeatCannotFloodTheListOfRuntimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	many := make([]string, 300_000)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	raw, err := json.Marshal(hitl.Beat{V: 1, Worker: "w", Runtimes: append([]string{"demo", "a\u202Eb"}, many...)})
+	require.NoError(t, err)
+	require.NoError(t, nc.Publish(subject.Beat("default", "agents", "w"), raw))
+	require.Eventually(t, func() bool { return len(e.Runtimes()) > 0 }, patience, time.Millisecond)
+	got := e.Runtimes()
+	require.LessOrEqual(t, len(got), 16)
+	require.Contains(t, got, "demo")
+	require.NotContains(t, got, "a\u202Eb")
+}
+
+func TestAcksCountForTheDecisionTheyName_B49(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	var rec recorder
+	watch := e.Watch("", rec.add)
+	defer watch.Stop()
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	ack := func(stage, decision string) {
+		body, err := hitl.Marshal(hitl.Ack{V: 1, Stage: stage, DecisionID: decision})
+		require.NoError(t, err)
+		w.store(nc, subject.Ack(ref(r), stage), body)
+	}
+	ack(hitl.Applied, "none yet")
+	require.Eventually(t, func() bool { return seen(e, ref(r)) == 1 }, patience, time.Millisecond)
+	got := e.Decide(t.Context(), answer(r, raw, "ada", allow))
+	require.Equal(t, hitl.Accepted, got.Status)
+	ack(hitl.Refused, "another")
+	ack(hitl.Delivered, got.Decision.DecisionID)
+	require.Eventually(t, func() bool {
+		list, err := e.Interactions(t.Context(), wire.StateClosed, 0)
+		return err == nil && len(list) == 1 && len(list[0].Trail) == 1 && list[0].Trail[0].Stage == hitl.Delivered
+	}, patience, time.Millisecond)
+	trail := outcome(t, e, r).Trail
+	require.Len(t, trail, 1, "an ack before the decision, or of another one, is none: %v", trail)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for _, u := range rec.updates {
+		var d wire.Delivery
+		if json.Unmarshal(u.All, &d) == nil && d.Type == wire.TypeDelivery {
+			require.Equal(t, got.Decision.DecisionID, d.DecisionID)
+		}
+	}
+}
+
+// seen is how many acks wait for the closed event.
+func seen(e *Engine, ref subject.Ref) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if en := e.open[ref]; en != nil {
+		return len(en.acks)
+	}
+	return 0
+}
+
+func TestAnAckBeforeTheClosedEventIsKept_B49(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	body, err := hitl.Marshal(hitl.Ack{V: 1, Stage: hitl.Delivered, DecisionID: "d1"})
+	require.NoError(t, err)
+	w.store(nc, subject.Ack(ref(r), hitl.Delivered), body)
+	require.Eventually(t, func() bool { return seen(e, ref(r)) == 1 }, patience, time.Millisecond)
+	// Another gateway decides: the asker had it before this one hears of it.
+	_, won, err := w.journal(nc).Decide(t.Context(), ref(r), &hitl.Decision{
+		V: 1, DecisionID: "d1", InteractionID: r.ID, Digest: hitl.Digest(raw), Content: hitl.Content{Outcome: hitl.Denied},
+		Principal: person("ada"), DecidedAt: time.Now(), RequestSeq: 1, RequestedAt: time.Now(),
+		RequestB64: base64.StdEncoding.EncodeToString(raw),
+	})
+	require.NoError(t, err)
+	require.True(t, won)
+	require.Eventually(t, func() bool {
+		list, err := e.Interactions(t.Context(), wire.StateClosed, 0)
+		return err == nil && len(list) == 1 && len(list[0].Trail) == 1 && list[0].Trail[0].Stage == hitl.Delivered
+	}, patience, time.Millisecond)
+}
