@@ -25,7 +25,7 @@ func asks(text string) func(*pending) bool {
 }
 
 // One real CLI, one conversation, every kind of answer.
-func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
+func TestClaude_D0_01_D1_02_ToolsWaitForTheirDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s, api := w.claudeSetup(
@@ -85,7 +85,7 @@ func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
 	p = w.request("questions", asks("Which database?"))
 	require.Len(t, p.Questions, 2)
 	require.True(t, p.Questions[1].MultiSelect)
-	t.Run("D0-17 B-10 options and free text reach the model together", func(t *testing.T) {
+	t.Run("D0-17 D4-08 B-10 options and free text reach the model together", func(t *testing.T) {
 		w.decide(p, hitl.Response{Answers: json.RawMessage(`[{"question_id":"0","values":[],"other":"DuckDB, in memory"},{"question_id":"1","values":["Auth","Audit, logs"],"other":"x, y"}]`)})
 		w.saw(id, hitl.EventToolResult, `Auth`)
 		got := w.saw(id, hitl.EventToolResult, `Which features?`)
@@ -95,7 +95,7 @@ func TestClaude_D0_01_ToolsWaitForTheirDecision(t *testing.T) {
 
 	first := w.request("tea", asks("Tea or coffee?"))
 	second := w.request("seat", asks("Window or aisle?"))
-	t.Run("D0-08 B-43 asks open at once are answered in any order", func(t *testing.T) {
+	t.Run("D0-08 D2-04 B-43 asks open at once are answered in any order", func(t *testing.T) {
 		w.decide(second, hitl.Response{Action: "clarify", Message: "Neither, I stand"})
 		w.acked(second, hitl.Applied)
 		w.decide(first, hitl.Response{Answers: json.RawMessage(`{"Tea or coffee?":"Tea"}`)})
@@ -149,6 +149,28 @@ func told(st modelapi.Step, calls ...string) []modelapi.Step {
 		}
 	}
 	return steps
+}
+
+// Who chose never to be asked is not asked, by a CLI that began with its gate.
+func TestClaude_D1_08_D1_09_BypassIsChosen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := w.claudeSetup(
+		modelapi.Step{Name: "begin", Conv: "scene-bypass", Reply: []modelapi.Block{modelapi.ToolUse("toolu_b1", "Bash", `{"command":"touch free.txt && echo free-done"}`)}},
+		modelapi.Step{Name: "ran", Conv: "scene-bypass", Results: []modelapi.Result{{ToolUseID: "toolu_b1", Content: "free-done"}}, Reply: []modelapi.Block{
+			modelapi.ToolUse("toolu_b2", "AskUserQuestion", question2),
+		}},
+		modelapi.Step{Name: "answered", Conv: "scene-bypass", Results: []modelapi.Result{{ToolUseID: "toolu_b2", Contains: `"Tea or coffee?"="Tea"`}}, Reply: []modelapi.Block{modelapi.Text("Free and answered.")}},
+	)
+	w.worker(s)
+	id := w.begin(hitl.Start{Runtime: "claude", Mode: "bypassPermissions", Prompt: "scene-bypass: go"})
+	p := w.request("tea", asks("Tea or coffee?"))
+	require.FileExists(t, filepath.Join(s.Cwd, "free.txt"))
+	w.mu.Lock()
+	require.Len(t, w.requests, 1, "a question is asked in every mode, a tool in this one is not")
+	w.mu.Unlock()
+	w.decide(p, hitl.Response{Answers: json.RawMessage(`{"0":"Tea"}`)})
+	w.saw(id, hitl.EventText, "Free and answered.")
 }
 
 // A worker stops while a call waits; its successor gets the decision to the

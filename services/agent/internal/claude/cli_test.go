@@ -20,7 +20,8 @@ func TestCLI(t *testing.T) {
 	t.Parallel()
 	api := m.New(t)
 	o := real(t, api)
-	o.SessionID = "6f0d9a3e-7c1b-4a52-9d58-0c5a4a1f2b11"
+	o.SessionID, o.AllowBypass = "6f0d9a3e-7c1b-4a52-9d58-0c5a4a1f2b11", true
+	o.Env = append(o.Env, "IS_SANDBOX=1") // or root may not bypass anything
 	s := start(t, o)
 	file := func(name string) string { return filepath.Join(o.Dir, name) }
 	script := func(t *testing.T, steps ...m.Step) {
@@ -40,7 +41,7 @@ func TestCLI(t *testing.T) {
 		})
 	}
 
-	scene("D0-01 D1-01 D1-03 D0-18 the tool waits for allow, then runs the shown input", func(t *testing.T) {
+	scene("D0-01 D1-01 D1-03 D0-18 D4-19 the tool waits for allow, then runs the shown input", func(t *testing.T) {
 		script(t,
 			m.Step{UserText: "scene allow", Reply: []m.Block{m.Text("Let me count."), m.ToolUse("toolu_a1", "Bash", `{"command":"touch allowed.txt && echo counted-to-3","description":"Count"}`)}},
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_a1", Content: "counted-to-3"}}, Reply: []m.Block{m.Text("Three.")}})
@@ -98,7 +99,7 @@ func TestCLI(t *testing.T) {
 		require.NoFileExists(t, file("denied.txt"))
 	})
 
-	scene("D4-09 D0-17 D1-05 D1-06 D4-03 B-02 answers and free text reach the model exactly", func(t *testing.T) {
+	scene("D4-08 D4-09 D0-17 D1-05 D1-06 D4-03 B-02 answers and free text reach the model exactly", func(t *testing.T) {
 		input := `{"questions":[` +
 			`{"question":"Which database?","header":"Database","options":[{"label":"Postgres","description":"p"},{"label":"SQLite","description":"s"}],"multiSelect":false},` +
 			`{"question":"Which name?","header":"Name","options":[{"label":"alpha","description":"a"},{"label":"beta","description":"b"}],"multiSelect":false}]}`
@@ -152,7 +153,7 @@ func TestCLI(t *testing.T) {
 		s.endTurn()
 	})
 
-	scene("D0-08 B-43 two asks at once are answered in reverse order", func(t *testing.T) {
+	scene("D0-08 D2-04 B-43 two asks at once are answered in reverse order", func(t *testing.T) {
 		question := func(n int) string {
 			return fmt.Sprintf(`{"questions":[{"question":"Question %d?","header":"Q","options":[{"label":"one","description":"1"},{"label":"two","description":"2"}],"multiSelect":false}]}`, n)
 		}
@@ -261,20 +262,46 @@ func TestCLI(t *testing.T) {
 		require.Equal(t, "line one\nline <two>", doc.Source.Data)
 	})
 
-	scene("a changed mode stops the asks for edits, and always-allow stops equal asks", func(t *testing.T) {
+	scene("D0-02 D0-03 D0-04 D0-47 D0-54 D1-08 C-11 the mode says what is asked, a question always is", func(t *testing.T) {
+		const q = `{"questions":[{"question":"Go on?","header":"Go","options":[{"label":"yes","description":"y"},{"label":"no","description":"n"}],"multiSelect":false}]}`
 		script(t,
 			m.Step{UserText: "scene mode", Reply: []m.Block{m.ToolUse("toolu_m1", "Bash", `{"command":"mkdir made"}`)}},
 			m.Step{Results: []m.Result{{ToolUseID: "toolu_m1", Any: true}}, Reply: []m.Block{m.ToolUse("toolu_m2", "Write", fmt.Sprintf(`{"file_path":%q,"content":"hi"}`, file("mode.txt")))}},
-			m.Step{Results: []m.Result{{ToolUseID: "toolu_m2", Any: true}}, Reply: []m.Block{m.Text("ok")}})
+			m.Step{Results: []m.Result{{ToolUseID: "toolu_m2", Any: true}}, Reply: []m.Block{m.ToolUse("toolu_m3", "AskUserQuestion", q)}},
+			m.Step{Results: []m.Result{{ToolUseID: "toolu_m3", Contains: `"Go on?"="yes"`}}, Reply: []m.Block{m.ToolUse("toolu_m4", "Bash", `{"command":"touch bypass.txt"}`)}},
+			m.Step{Results: []m.Result{{ToolUseID: "toolu_m4", Any: true}}, Reply: []m.Block{m.ToolUse("toolu_m5", "AskUserQuestion", q)}},
+			m.Step{Results: []m.Result{{ToolUseID: "toolu_m5", Contains: `"Go on?"="no"`}}, Reply: []m.Block{m.ToolUse("toolu_m6", "Write", fmt.Sprintf(`{"file_path":%q,"content":"hi"}`, file("denied-write.txt")))}},
+			m.Step{Results: []m.Result{{ToolUseID: "toolu_m6", Content: "no", IsError: true}}, Reply: []m.Block{m.Text("ok")}})
+		// The very next ask: what ran in between was not asked.
+		question := func(id, answer string) func() {
+			a := next[protocol.Ask](s, nil)
+			require.Equal(t, id, a.ToolUseID)
+			require.Equal(t, protocol.QuestionTool, a.ToolName)
+			return func() {
+				out, err := protocol.EncodeAnswers(a.Input, map[string]string{"Go on?": answer}, nil)
+				require.NoError(t, err)
+				require.NoError(t, s.Allow(a.RequestID, out, nil))
+			}
+		}
 		s.say("scene mode")
 		a := ask(s, "toolu_m1")
 		require.NoError(t, s.SetMode(s.ctx(), "acceptEdits"))
 		require.Equal(t, "acceptEdits", next[protocol.Status](s, nil).Mode)
 		require.NoError(t, s.Allow(a.RequestID, nil, json.RawMessage(`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"mkdir made"}],"behavior":"allow","destination":"session"}]`)))
-		s.endTurn()
+		reply := question("toolu_m3", "yes")
 		require.FileExists(t, file("mode.txt"))
 		require.DirExists(t, file("made"))
+		require.NoError(t, s.SetMode(s.ctx(), "bypassPermissions"))
+		reply()
+		reply = question("toolu_m5", "no")
+		require.FileExists(t, file("bypass.txt"))
 		require.NoError(t, s.SetMode(s.ctx(), "default"))
+		reply()
+		a = next[protocol.Ask](s, nil)
+		require.Equal(t, "toolu_m6", a.ToolUseID, "in the default mode a write is asked")
+		require.NoError(t, s.Deny(a.RequestID, "no", false))
+		s.endTurn()
+		require.NoFileExists(t, file("denied-write.txt"))
 		var refused *ControlError
 		require.ErrorAs(t, s.SetMode(s.ctx(), "no-such-mode"), &refused)
 	})
@@ -289,13 +316,15 @@ func TestCLI(t *testing.T) {
 
 		script(t, m.Step{UserText: "scene resumed", Reply: []m.Block{m.Text("I remember.")}})
 		again := o
-		again.SessionID, again.ResumeID = "", o.SessionID
+		again.SessionID, again.ResumeID, again.AllowBypass = "", o.SessionID, false
 		r := start(t, again)
 		r.say("scene resumed")
 		require.Equal(t, o.SessionID, next[protocol.Init](r, nil).SessionID)
 		require.Equal(t, "I remember.", r.endTurn().Text)
 		reqs := api.Requests()
 		require.Contains(t, reqs[len(reqs)-1].FirstText, "scene allow")
+		var refused *ControlError
+		require.ErrorAs(t, r.SetMode(r.ctx(), "bypassPermissions"), &refused, "nobody opened this session for that")
 	})
 }
 

@@ -92,7 +92,7 @@ func TestDriverKilledWhileAsking(t *testing.T) {
 
 // The same against a process that notices the end of its input at once, many
 // times over: the window of a plain pipe is narrow.
-func TestDriverKilledNeverEndsTheInput(t *testing.T) {
+func TestDriverKilledNeverEndsTheInput_D1_07_invariant4(t *testing.T) {
 	t.Parallel()
 	for range 12 {
 		o, dir := fake(t, "")

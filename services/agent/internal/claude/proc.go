@@ -50,7 +50,10 @@ type Options struct {
 	// PermissionMode at the start; empty means default. bypassPermissions is
 	// refused here: a session never begins without a gate.
 	PermissionMode string
-	Model          string
+	// AllowBypass lets SetMode open the gate later, with bypassPermissions; the
+	// CLI refuses that to a session which was not started for it.
+	AllowBypass bool
+	Model       string
 	// Guard is the command that runs RunGuard, for example the product's own
 	// executable and "__guard". Empty means none: then only the kernel's
 	// parent-death signal stands between a dying driver and a false denial.
@@ -163,6 +166,9 @@ func arguments(o Options) ([]string, error) {
 	args := []string{
 		"-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose",
 		"--include-partial-messages", "--permission-prompt-tool", "stdio", "--permission-mode", mode,
+	}
+	if o.AllowBypass {
+		args = append(args, "--allow-dangerously-skip-permissions")
 	}
 	if o.Model != "" {
 		args = append(args, "--model", o.Model)

@@ -162,7 +162,7 @@ func TestMissedAskIsRecovered(t *testing.T) {
 
 // Right after a prompt, before the CLI reported anything, Close must not end the
 // input either: the ask to come would be denied.
-func TestCloseAfterPromptIsRefused(t *testing.T) {
+func TestCloseAfterPromptIsRefused_D1_07(t *testing.T) {
 	t.Parallel()
 	o, dir := fake(t, "")
 	s := start(t, o)
@@ -209,7 +209,7 @@ func TestStartIsBoundedByItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestStartRefusesToGiveUpTheGate_D109(t *testing.T) {
+func TestStartRefusesToGiveUpTheGate_D1_09(t *testing.T) {
 	t.Parallel()
 	for field, o := range map[string]Options{
 		"PermissionMode": {PermissionMode: "bypassPermissions"},

@@ -186,7 +186,8 @@ func TestAnswer_ToolVerdicts(t *testing.T) {
 		"denied":                         {gate.Verdict{Content: hitl.Content{Outcome: hitl.Denied}, Text: "no"}, "deny r | no"},
 		"denied and stop":                {gate.Verdict{Content: hitl.Content{Outcome: hitl.Denied, Interrupt: true}, Text: "no"}, "deny r | no +interrupt"},
 		"expired":                        {gate.Verdict{Content: hitl.Content{Outcome: hitl.Expired}, Text: "late"}, "deny r | late"},
-		"no decision":                    {gate.Verdict{Text: "bus lost"}, "deny r | bus lost"},
+		"D2-03 withdrawn":                {gate.Verdict{Content: hitl.Content{Outcome: hitl.Cancelled}, Text: "withdrawn"}, "deny r | withdrawn"},
+		"D2-03 no decision":              {gate.Verdict{Text: "bus lost"}, "deny r | bus lost"},
 		"no decision and no text":        {gate.Verdict{}, "deny r | " + hitl.DefaultDenyMessage},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +236,28 @@ func TestAnswer_Questions(t *testing.T) {
 			require.Contains(t, f.calls[0], c.want)
 		})
 	}
+	t.Run("D2-07 D0-17 an index map comes back as answers beside the input", func(t *testing.T) {
+		c, err := hitl.Evaluate(k.Request, &hitl.Response{Answers: json.RawMessage(`{"0":"Postgres","1":"Auth"}`)})
+		require.NoError(t, err)
+		f := &fakeCLI{}
+		require.NoError(t, answerTool(f, "r", input, k.Request, gate.Verdict{Content: *c}))
+		rest, ok := strings.CutPrefix(f.calls[0], "allow r | ")
+		require.True(t, ok)
+		var out map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(rest, " | ")), &out))
+		require.JSONEq(t, `{"Which database?":"Postgres","Which features?":"Auth"}`, string(out["answers"]))
+		var was map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(input, &was))
+		require.Equal(t, string(was["questions"]), string(out["questions"]), "the original questions")
+		require.Equal(t, string(was["metadata"]), string(out["metadata"]))
+	})
+	t.Run("D2-03 D4-10 a question that nobody answered is denied, never answered empty", func(t *testing.T) {
+		for _, o := range []hitl.Outcome{hitl.Expired, hitl.Cancelled, hitl.Dismissed, hitl.Orphaned, hitl.Clarify, ""} {
+			f := &fakeCLI{}
+			require.NoError(t, answerTool(f, "r", input, k.Request, gate.Verdict{Content: hitl.Content{Outcome: o}, Text: "nobody: " + string(o)}))
+			require.Equal(t, []string{"deny r | nobody: " + string(o)}, f.calls)
+		}
+	})
 	t.Run("an answer to another question is not applied", func(t *testing.T) {
 		f := &fakeCLI{}
 		require.Error(t, answerTool(f, "r", input, k.Request, gate.Verdict{Content: hitl.Content{Outcome: hitl.Answered, Answers: []hitl.Answer{{QuestionID: "7", Other: "x"}}}}))

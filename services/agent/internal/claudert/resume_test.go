@@ -78,7 +78,7 @@ func questionAsk(t *testing.T) gate.Kept {
 }
 
 // What a model reads about a call that was lost with its worker.
-func TestResume_B49_TheModelIsToldWhatWasDecided(t *testing.T) {
+func TestResume_B49_B32_TheModelIsToldWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	const call = "Tool Bash, with exactly this input:\n{\"command\":\"rm -r build && echo \\\"<ok>\\\"\"}\n"
 	for name, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestResume_B49_TheModelIsToldWhatWasDecided(t *testing.T) {
 			text := resumeText([]*gate.Settled{s})
 			require.Contains(t, text, c.want)
 			require.True(t, strings.HasPrefix(text, "[Automatic note, not written by the user]"))
-			require.Equal(t, c.c.Outcome == hitl.Denied, strings.Contains(text, "denied by the person"), "B-32")
+			require.Equal(t, c.c.Outcome == hitl.Denied, strings.Contains(text, "denied by the person"), "nobody's silence is a denial")
 		})
 	}
 }

@@ -189,7 +189,7 @@ func (r *run) process(ctx context.Context) (*claude.Proc, error) {
 		PermissionMode: mode, Model: r.spec.Model, Logger: r.log,
 	}
 	if mode == bypass {
-		o.PermissionMode = "default" // a session begins with its gate, and opens it later
+		o.PermissionMode, o.AllowBypass = "default", true // a session begins with its gate, and opens it later
 	}
 	if m.Begun {
 		o.ResumeID = m.CLISession

@@ -13,7 +13,7 @@ import (
 
 // Without a decision the agent reads which of the things it was, and never a
 // person's "no".
-func TestGate_B32_NoDecisionIsNoDenial(t *testing.T) {
+func TestGate_B32_C13_NoDecisionIsNoDenial_invariant4(t *testing.T) {
 	t.Parallel()
 	two := hitl.Duration(2 * time.Minute)
 	for name, c := range map[string]struct {
@@ -55,14 +55,14 @@ func TestGate_TextsForTheAgent(t *testing.T) {
 		c    hitl.Content
 		want string
 	}{
-		"D0-19 denied":           {request("a"), hitl.Content{Outcome: hitl.Denied}, "User denied tool execution"},
-		"D1-03 denied in words":  {request("a"), hitl.Content{Outcome: hitl.Denied, Message: " not\nnow "}, " not\nnow "},
-		"D0-20 expired approval": {request("a"), hitl.Content{Outcome: hitl.Expired}, "Tool approval timed out after 10 minutes"},
-		"D0-20 expired question": {question, hitl.Content{Outcome: hitl.Expired}, "User did not respond within 10 minutes"},
-		"clarified":              {question, hitl.Content{Outcome: hitl.Clarify, Message: "which one?"}, "which one?"},
-		"dismissed":              {question, hitl.Content{Outcome: hitl.Dismissed}, "A person closed this without answering"},
-		"orphaned":               {request("a"), hitl.Content{Outcome: hitl.Orphaned}, "The session that asked was lost before anybody decided"},
-		"invalid":                {request("a"), hitl.Content{Outcome: hitl.InvalidIX, Fields: []hitl.Field{{Field: "risk", Problem: "is odd"}}}, "The request was refused and shown to nobody: risk is odd"},
+		"D0-19 denied":                 {request("a"), hitl.Content{Outcome: hitl.Denied}, "User denied tool execution"},
+		"D1-03 denied in words":        {request("a"), hitl.Content{Outcome: hitl.Denied, Message: " not\nnow "}, " not\nnow "},
+		"D0-20 expired approval":       {request("a"), hitl.Content{Outcome: hitl.Expired}, "Tool approval timed out after 10 minutes"},
+		"D0-20 D4-10 expired question": {question, hitl.Content{Outcome: hitl.Expired}, "User did not respond within 10 minutes"},
+		"clarified":                    {question, hitl.Content{Outcome: hitl.Clarify, Message: "which one?"}, "which one?"},
+		"dismissed":                    {question, hitl.Content{Outcome: hitl.Dismissed}, "A person closed this without answering"},
+		"orphaned":                     {request("a"), hitl.Content{Outcome: hitl.Orphaned}, "The session that asked was lost before anybody decided"},
+		"invalid":                      {request("a"), hitl.Content{Outcome: hitl.InvalidIX, Fields: []hitl.Field{{Field: "risk", Problem: "is odd"}}}, "The request was refused and shown to nobody: risk is odd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -180,7 +180,7 @@ func answer(t *testing.T, r *hitl.Request, c hitl.Content) *bus.Answer {
 
 func allow() hitl.Content { return hitl.Content{Outcome: hitl.Allowed} }
 
-func TestGate_D0_08_ManyOpenAnyOrder(t *testing.T) {
+func TestGate_D0_08_D0_09_D2_04_ManyOpenAnyOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	keys := []string{"a", "b", "c", "d", "e"}
@@ -195,7 +195,7 @@ func TestGate_D0_08_ManyOpenAnyOrder(t *testing.T) {
 	}
 	f.gate.Wait()
 	require.Zero(t, f.gate.Count())
-	require.Empty(t, f.kept, "D0-09: a settled ask leaves nothing behind")
+	require.Empty(t, f.kept, "a settled ask leaves nothing behind")
 }
 
 func TestGate_B49_ReceiptsInOrder(t *testing.T) {
@@ -215,7 +215,7 @@ func ptr[T any](v T) *T { return &v }
 
 // "Seen is run": whatever the decision is about other than what is held here
 // runs nothing.
-func TestGate_B55_OtherContentIsRefused(t *testing.T) {
+func TestGate_B55_OtherContentIsRefused_invariant5(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*testing.T, *bus.Answer){
 		"digest of something else": func(_ *testing.T, a *bus.Answer) { a.Decision.Digest = hitl.Digest([]byte("x")) },
@@ -295,13 +295,13 @@ func TestGate_AnOutcomeMustFitItsKind(t *testing.T) {
 	}
 }
 
-func TestGate_D0_10_WithdrawnAsksAreNeverAnswered(t *testing.T) {
+func TestGate_D0_10_D0_47_D1_17_WithdrawnAsksAreNeverAnswered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.open(request("a"))
 	f.open(request("b"))
 	require.True(t, f.gate.Withdraw("a", "interrupted"))
-	require.False(t, f.gate.Withdraw("a", "interrupted"), "D1-17: a second time does nothing")
+	require.False(t, f.gate.Withdraw("a", "interrupted"), "a second time does nothing")
 	require.False(t, f.gate.Withdraw("unknown", "interrupted"))
 	var w *WithdrawnError
 	require.ErrorAs(t, await(t, f.ended), &w)
@@ -311,6 +311,31 @@ func TestGate_D0_10_WithdrawnAsksAreNeverAnswered(t *testing.T) {
 	none(t, f.told)
 	require.Empty(t, f.kept)
 	require.ErrorIs(t, f.gate.Open(Ask{Kept: Kept{ID: "c", Request: request("c")}}), ErrClosed)
+}
+
+// What the agent said before it asked goes out before the ask does, and an ask
+// that is taken back meanwhile is never put to anybody.
+func TestGate_D0_14_D2_02_WhatWasSaidGoesFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	began, out := make(chan struct{}, 1), make(chan struct{})
+	g := New(Options{
+		Asker: f.people, Ledger: f.ledger, Keeper: f.disk, Logger: slog.New(slog.DiscardHandler),
+		Before: func(ctx context.Context) {
+			began <- struct{}{}
+			select {
+			case <-out:
+			case <-ctx.Done():
+			}
+		},
+	})
+	require.NoError(t, g.Open(Ask{Kept: Kept{ID: "a", Request: request("a")}, Settle: func(*Settled) {}}))
+	await(t, began)
+	none(t, f.asked)
+	close(out)
+	require.Equal(t, "a", await(t, f.asked))
+	g.Cancel("test over")
+	g.Wait()
 }
 
 // A person who answered just before a withdrawal learns that it was in vain.
@@ -387,7 +412,7 @@ func TestGate_NotTakenIsRefused(t *testing.T) {
 	require.Contains(t, last.detail, "withdrawn meanwhile")
 }
 
-func TestGate_FailsClosedWithoutItsDisk(t *testing.T) {
+func TestGate_FailsClosedWithoutItsDisk_invariant4(t *testing.T) {
 	t.Parallel()
 	t.Run("nobody is asked", func(t *testing.T) {
 		f := newFixture(t)

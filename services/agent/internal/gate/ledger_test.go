@@ -13,7 +13,7 @@ import (
 )
 
 // An approval is used at most once, over restarts too.
-func TestLedger_OnceOverARestart(t *testing.T) {
+func TestLedger_D4_05_OnceOverARestart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger")
 	l, err := OpenLedger(path)

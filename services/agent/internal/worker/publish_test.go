@@ -75,7 +75,7 @@ func newTestPublisher(t *testing.T, r *recorder) *publisher {
 
 // Deltas are gathered for 50 ms; what is stored keeps its order and pushes them
 // out first.
-func TestPublisher_D0_14_OrderAndCoalescing(t *testing.T) {
+func TestPublisher_D0_14_D0_47_OrderAndCoalescing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}

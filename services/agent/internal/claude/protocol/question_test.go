@@ -10,7 +10,7 @@ import (
 const twoQuestions = `{ "questions": [{"question":"Which \u0041?","options":[{"label":"x","n":9007199254740993}]} , {"question":"Which B?","header":"B","options":[{"label":"y","preview":"<b>"}],"multiSelect":true}], "metadata":{"source":"plan"}, "answers":{"Which A?":"invented"}, "response":"invented" }`
 
 // Original fields stay as they were written; answers the model made up do not.
-func TestEncodeAnswers_D017_D106_D403(t *testing.T) {
+func TestEncodeAnswers_D0_17_D1_06_D4_03(t *testing.T) {
 	t.Parallel()
 	got, err := EncodeAnswers(json.RawMessage(twoQuestions),
 		map[string]string{"Which B?": JoinLabels([]string{"y", "a, b"}), "Which A?": "free <text>"},
@@ -55,7 +55,7 @@ func TestEncodeAnswersRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeQuestions_D105(t *testing.T) {
+func TestDecodeQuestions_D1_05(t *testing.T) {
 	t.Parallel()
 	qs, err := DecodeQuestions(json.RawMessage(twoQuestions))
 	require.NoError(t, err)
