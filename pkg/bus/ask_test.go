@@ -19,7 +19,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-func TestAskReturnsTheDecisionForExactlyItsRequest(t *testing.T) {
+func TestAskReturnsTheDecisionForExactlyItsRequest_D4_05(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)
@@ -79,7 +79,7 @@ func TestAskFindsADecisionWhoseMessageWasLost(t *testing.T) {
 	require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
 }
 
-func TestAskSurvivesAServerRestart_B_48(t *testing.T) {
+func TestAskSurvivesAServerRestart_B_48_invariant3(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)
@@ -193,7 +193,7 @@ func TestOtherContentUnderAKeyIsAConflict_B_55(t *testing.T) {
 	}
 }
 
-func TestForgedDecisionsAreIgnored(t *testing.T) {
+func TestForgedDecisionsAreIgnored_invariant2(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c, log := n.client(t, bus.RoleOwner, "agents")
@@ -258,7 +258,7 @@ func TestAnUnsignedRecordIsNoDecision(t *testing.T) {
 	require.Contains(t, log.String(), "ALARM")
 }
 
-func TestADecisionForOtherBytesIsRefused(t *testing.T) {
+func TestADecisionForOtherBytesIsRefused_B_55_invariant5(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)
@@ -282,7 +282,7 @@ func TestADecisionForOtherBytesIsRefused(t *testing.T) {
 	}
 }
 
-func TestNoDecisionInTime(t *testing.T) {
+func TestNoDecisionInTime_invariant4(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)
@@ -302,7 +302,7 @@ func TestNoDecisionInTime(t *testing.T) {
 	require.NotNil(t, n.stored(t, "HITL_REQUESTS", subject.Withdraw(ref)))
 }
 
-func TestNoServerIsNoDecision(t *testing.T) {
+func TestNoServerIsNoDecision_invariant4(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)
@@ -324,7 +324,7 @@ func TestExpiredIsADecision(t *testing.T) {
 	require.Equal(t, hitl.Expired, ans.Decision.Outcome)
 }
 
-func TestContextEnd_D0_10(t *testing.T) {
+func TestContextEnd_D0_10_C13(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	boom := errors.New("boom")
@@ -451,7 +451,7 @@ func TestHundredParallelAsks_D0_08_B_43(t *testing.T) {
 }
 
 // The server stores the request, and its acknowledgement is lost.
-func TestALostAcknowledgementIsReadBack(t *testing.T) {
+func TestALostAcknowledgementIsReadBack_invariant7(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	d := &deafDialer{}
@@ -516,7 +516,7 @@ func TestWhatCannotBeAsked(t *testing.T) {
 }
 
 // The largest request, and the decision that carries it, fit.
-func TestTheLargestRequestCanBeSettled(t *testing.T) {
+func TestTheLargestRequestCanBeSettled_invariant11(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.owner(t)

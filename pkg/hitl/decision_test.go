@@ -51,7 +51,7 @@ func TestDecisionCarriesItsRequest(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestSameAnswer(t *testing.T) {
+func TestSameAnswer_invariant6(t *testing.T) {
 	t.Parallel()
 	base := func() *hitl.Decision {
 		return &hitl.Decision{
@@ -94,7 +94,7 @@ func TestAsksAgain(t *testing.T) {
 	}
 }
 
-func TestSignatures(t *testing.T) {
+func TestSignatures_invariant2(t *testing.T) {
 	t.Parallel()
 	key := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
 	pub := key.Public().(ed25519.PublicKey)

@@ -10,7 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 )
 
-func TestVisible(t *testing.T) {
+func TestVisible_invariant10(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, in, want string
@@ -80,7 +80,7 @@ func TestDisplayString(t *testing.T) {
 	}
 }
 
-func TestDisplayJSON(t *testing.T) {
+func TestDisplayJSON_D2_09(t *testing.T) {
 	t.Parallel()
 	text, hidden := hitl.DisplayJSON(json.RawMessage(`{"z":9007199254740993,"a":[1.10,"\u202e",null]}`))
 	require.Equal(t, "{\n  \"z\": 9007199254740993,\n  \"a\": [\n    1.10,\n    \"\\u202e\",\n    null\n  ]\n}", text, "numbers verbatim, keys in their order")

@@ -115,7 +115,7 @@ func TestIDs(t *testing.T) {
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", hitl.Digest(nil))
 }
 
-func TestKinds(t *testing.T) {
+func TestKinds_D1_02_D3_01(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "tool_approval", hitl.RequestTypeOf(hitl.KindApproval))
 	require.Equal(t, "ask_user_question", hitl.RequestTypeOf(hitl.KindQuestion))

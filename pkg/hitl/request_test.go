@@ -78,13 +78,13 @@ func wait(d time.Duration) *hitl.Duration {
 func TestParseRequestRefusesBadJSON(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string][2]string{
-		"duplicate key":     {`{"v":1,"v":1}`, `request`},
-		"invalid UTF-8":     {"{\"title\":\"\xff\"}", `request`},
-		"wrong type":        {`{"v":1,"tool":{"name":7}}`, `tool.name`},
-		"number as timeout": {`{"v":1,"expires_in":600}`, `expires_in`},
-		"no duration":       {`{"v":1,"expires_in":"soon"}`, `request`},
-		"not an object":     {`[]`, `request`},
-		"too large":         {`{"title":"` + strings.Repeat("x", hitl.MaxRequest) + `"}`, `request`},
+		"duplicate key":          {`{"v":1,"v":1}`, `request`},
+		"invalid UTF-8":          {"{\"title\":\"\xff\"}", `request`},
+		"wrong type":             {`{"v":1,"tool":{"name":7}}`, `tool.name`},
+		"C-18 number as timeout": {`{"v":1,"expires_in":600}`, `expires_in`},
+		"C-18 no duration":       {`{"v":1,"expires_in":"soon"}`, `request`},
+		"not an object":          {`[]`, `request`},
+		"too large":              {`{"title":"` + strings.Repeat("x", hitl.MaxRequest) + `"}`, `request`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,11 +130,14 @@ func TestProblemsAreBounded(t *testing.T) {
 	require.Len(t, hitl.Invalid("f", "%s", strings.Repeat("ä", 1000)).Fields[0].Problem, 503, "cut between characters")
 }
 
-func TestDeadlines(t *testing.T) {
+func TestDeadlines_C08_C18_D0_45_D2_05(t *testing.T) {
 	t.Parallel()
+	for _, r := range []*hitl.Request{question(choose("?", "A")), form(`{"type":"object"}`), {Kind: "unknown"}} {
+		require.Equal(t, hitl.DefaultExpiresIn, r.Expiry(), "one budget for every kind")
+	}
 	r := approval()
-	require.Equal(t, 10*time.Minute, r.Expiry(), "C-08 default")
-	require.Equal(t, 5*time.Minute, r.Attention(), "C-08 half of it")
+	require.Equal(t, 10*time.Minute, r.Expiry(), "the default")
+	require.Equal(t, 5*time.Minute, r.Attention(), "half of it")
 	r.ExpiresIn = wait(0)
 	require.Zero(t, r.Expiry())
 	require.Zero(t, r.Attention())
@@ -149,7 +152,7 @@ func TestDeadlines(t *testing.T) {
 
 // TestInputIsKept: no number is rounded and no byte of a string is changed
 // between the asker and the one who runs it.
-func TestInputIsKept(t *testing.T) {
+func TestInputIsKept_C03_invariant5(t *testing.T) {
 	t.Parallel()
 	const input = `{"n":9007199254740993,"f":1.10,"e":1E+2,"s":"\ud800\u202e<"}`
 	body := []byte(`{"v":1,"id":"i","kind":"approval","tenant":"t","owner":"o","session_id":"s","title":"x","tool":{"name":"T","input":` + input + `}}`)
@@ -231,7 +234,7 @@ func TestGoldenRecords(t *testing.T) {
 			golden(t, name+".json", append(raw(t, record), '\n'))
 		})
 	}
-	t.Run("parsed", func(t *testing.T) {
+	t.Run("C-18 parsed", func(t *testing.T) {
 		t.Parallel()
 		for _, name := range []string{"request_approval", "request_question", "request_form"} {
 			r, err := hitl.ParseRequest(raw(t, records[name]))
@@ -244,7 +247,7 @@ func TestGoldenRecords(t *testing.T) {
 	})
 }
 
-func TestAgentMaySend(t *testing.T) {
+func TestAgentMaySend_D0_15(t *testing.T) {
 	t.Parallel()
 	for _, e := range []string{"text_delta", "text", "tool_call_start", "tool_call_delta", "tool_call_end", "tool_result", "error", "done", "session_status"} {
 		require.True(t, hitl.AgentMaySend(e), e)

@@ -135,7 +135,7 @@ func (v *valve) cut() {
 }
 
 // TestUnknownOutcomeIsReadBack loses the acknowledgement of a stored decision.
-func TestUnknownOutcomeIsReadBack(t *testing.T) {
+func TestUnknownOutcomeIsReadBack_invariant7(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"invariant 7: ours was stored": false, "B-04: another one was stored": true} {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,7 @@ func TestDriftOfConsumers(t *testing.T) {
 }
 
 // TestStreamsEnforceTheirLimits holds against any writer, whatever it sends.
-func TestStreamsEnforceTheirLimits(t *testing.T) {
+func TestStreamsEnforceTheirLimits_invariant1(t *testing.T) {
 	t.Parallel()
 	_, nc := provisioned(t)
 	refused := func(subj string, header map[string][]string, body string) int {
@@ -184,7 +184,7 @@ func TestStreamsEnforceTheirLimits(t *testing.T) {
 }
 
 // TestLargestDecisionFits decides the largest request with the largest content.
-func TestLargestDecisionFits(t *testing.T) {
+func TestLargestDecisionFits_invariant11(t *testing.T) {
 	t.Parallel()
 	_, nc := provisioned(t)
 	j := journal.New(nc, journal.Options{Signer: newKey(t)})

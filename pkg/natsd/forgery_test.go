@@ -164,7 +164,7 @@ func ownSteps(t *testing.T, owner, writer *client, n *int) []func() {
 }
 
 // An owner's reply subject means nothing outside its account.
-func TestB56ReplySubjectCannotBecomeADecision(t *testing.T) {
+func TestB56ReplySubjectCannotBecomeADecision_invariant2(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	owner := n.connect(t, bus.RoleOwner, "t", "pool")
@@ -236,7 +236,7 @@ accounts { CORE { jetstream: enabled, users: [
 
 // A gateway's reply subjects do not reach the management of streams, whatever
 // it stored before: an empty body deletes or purges, a configuration changes.
-func TestB56GatewayCannotManageStreamsByReply(t *testing.T) {
+func TestB56GatewayCannotManageStreamsByReply_invariant1(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	prov := n.connect(t, bus.RoleProvisioner, "", "").js(t)

@@ -144,7 +144,7 @@ func TestStoreIsLockedAndAKilledServerUnlocksIt(t *testing.T) {
 	start(t, dir)
 }
 
-func TestAcknowledgedRequestSurvivesARestart(t *testing.T) {
+func TestAcknowledgedRequestSurvivesARestart_invariant3(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	owner := n.connect(t, bus.RoleOwner, "t", "pool")
