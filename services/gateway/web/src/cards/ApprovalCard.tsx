@@ -200,7 +200,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
                 <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" tight>Dismiss</Button>
               )}
             </div>
-            <div className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
+            <div data-bar className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
               <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24 md:order-1">Deny <Key>n</Key></Button>
               {canAllow && (
                 <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-3 md:ml-auto">

@@ -16,6 +16,16 @@ export function useNarrow(): boolean {
   );
 }
 
+/** Whether the place is on screen: inside its scroller, and not behind the card's floating bar. */
+function inSight(el: Element): boolean {
+  const y = el.getBoundingClientRect().bottom;
+  const dock = el.closest("[data-scroll]")?.getBoundingClientRect();
+  const bar = el.closest("[data-card]")?.querySelector("[data-bar]")?.getBoundingClientRect();
+  // The bar stands below the place where it does not float.
+  const floor = Math.min(window.innerHeight, dock?.bottom ?? Infinity, bar && bar.height > 0 ? bar.top : Infinity);
+  return y >= (dock?.top ?? 0) && y <= floor;
+}
+
 /** Reports once its place, the end of what must be read, has been on screen. */
 export function SeenEnd({ onSeen }: { onSeen: () => void }) {
   const ref = useRef<HTMLDivElement>(null);
@@ -24,25 +34,28 @@ export function SeenEnd({ onSeen }: { onSeen: () => void }) {
   // At once where it is plain to see, so that nobody waits for an observer.
   useLayoutEffect(() => {
     const el = ref.current;
-    if (!el || typeof IntersectionObserver === "undefined") {
-      report.current();
-      return;
-    }
-    const y = el.getBoundingClientRect().bottom;
-    const dock = el.closest("[data-scroll]")?.getBoundingClientRect();
-    if (y >= (dock?.top ?? 0) && y <= Math.min(window.innerHeight, dock?.bottom ?? Infinity)) report.current();
+    if (!el || typeof IntersectionObserver === "undefined" || inSight(el)) report.current();
   }, []);
   useEffect(() => {
     const el = ref.current;
     if (!el || typeof IntersectionObserver === "undefined") return;
+    const stop = () => {
+      o.disconnect();
+      document.removeEventListener("scroll", look, true);
+      window.removeEventListener("resize", look);
+    };
+    const look = () => {
+      if (!inSight(el)) return;
+      report.current();
+      stop();
+    };
     const o = new IntersectionObserver((entries) => {
-      if (entries.some((e) => e.isIntersecting)) {
-        report.current();
-        o.disconnect();
-      }
+      if (entries.some((e) => e.isIntersecting)) look();
     });
     o.observe(el);
-    return () => o.disconnect();
+    document.addEventListener("scroll", look, { capture: true, passive: true });
+    window.addEventListener("resize", look);
+    return stop;
   }, []);
   return <div ref={ref} aria-hidden className="-mt-3! h-px" />;
 }

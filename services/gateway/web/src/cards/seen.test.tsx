@@ -7,12 +7,18 @@ import { KEY_PAUSE } from "./keys";
 
 // A text whose end is below the fold, on a screen of the given width.
 let seeEnd: () => void;
+// It is inside the window, but behind the bar with the buttons.
+let behindTheBar: () => void;
 
 function below(phone: boolean): void {
   vi.stubGlobal("matchMedia", (query: string) => ({ matches: phone && query.includes("max-width"), addEventListener: () => undefined, removeEventListener: () => undefined }));
   vi.stubGlobal("IntersectionObserver", class {
     constructor(f: (e: { isIntersecting: boolean }[]) => void) {
-      seeEnd = () => f([{ isIntersecting: true }]);
+      behindTheBar = () => f([{ isIntersecting: true }]);
+      seeEnd = () => {
+        vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ top: 0, bottom: 0 } as DOMRect);
+        f([{ isIntersecting: true }]);
+      };
     }
     observe(): void {}
     disconnect(): void {}
@@ -33,6 +39,8 @@ describe("text below the fold", () => {
     mount(online([bash("a")]));
     expect(screen.getByTestId("approve")).toBeDisabled();
     expect(screen.getByTestId("deny")).toBeEnabled();
+    act(() => behindTheBar());
+    expect(screen.getByTestId("approve")).toBeDisabled();
     act(() => seeEnd());
     expect(screen.getByTestId("approve")).toBeEnabled();
   });
