@@ -28,7 +28,7 @@ func TestHTTPStatusOfEveryAnswer(t *testing.T) {
 		settles          string   // which of the three is decided: a, q, b or nothing
 	}
 	rows := []row{
-		{"D0-26 submit-answers", "/api/sessions/s1/submit-answers", `{"tool_call_id":"cq","answers":{"db":"SQLite"}}`, 200, nil, "", "q"},
+		{"D0-26 D4-07 submit-answers", "/api/sessions/s1/submit-answers", `{"tool_call_id":"cq","answers":{"db":"SQLite"}}`, 200, nil, "", "q"},
 		{"D0-26 by request id", "/api/sessions/s1/submit-answers", `{"request_id":"$q","answers":{"db":"SQLite"}}`, 200, nil, "", "q"},
 		{"D0-27 nothing named", "/api/sessions/s1/submit-answers", `{}`, 400, []string{"request_id", "answers"}, "tool_call_id", ""},
 		{"D0-27 no answers", "/api/sessions/s1/submit-answers", `{"tool_call_id":"cq"}`, 400, []string{"answers"}, "answers", ""},
@@ -112,7 +112,7 @@ func TestRefusedAnswerLeavesRoomForARightOne(t *testing.T) {
 
 func TestLateAnswersSayWhoWon(t *testing.T) {
 	t.Parallel()
-	t.Run("C-12", func(t *testing.T) {
+	t.Run("C-12 invariant 6", func(t *testing.T) {
 		h := newHouse(t)
 		t.Run("B-03 409 already decided, with the winner", func(t *testing.T) {
 			a := h.fake.ask(bash("s1", "c1"))

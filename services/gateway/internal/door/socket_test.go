@@ -218,7 +218,7 @@ func TestSnapshotThenWhatHappens(t *testing.T) {
 			require.Equal(t, ix.req.ID, snapshot[0].PendingRequest.RequestID)
 		}
 	})
-	t.Run("nothing is lost or doubled around the snapshot", func(t *testing.T) {
+	t.Run("D1-28 invariant 8 nothing is lost or doubled around the snapshot", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t, quick(socket.Limits{Queue: 64 << 20}))
 		const n = 200
