@@ -255,3 +255,43 @@ func TestNotifierIsSilentOnceDecided_B68(t *testing.T) {
 	require.Contains(t, bodies[0], second.ID, "the later one is due after the first would have been")
 	require.NotContains(t, bodies[0], ix.ID)
 }
+
+// The all-in-one on a NATS server that runs elsewhere.
+func TestUpOnAnOutsideServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	port := freePort(t)
+	url := fmt.Sprintf("nats://127.0.0.1:%d", port)
+	// Without credentials it says what to do.
+	r := h.run("up", "--listen", "127.0.0.1:0", "--nats", url)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.stderr, "banksman creds")
+	require.Zero(t, h.run("creds", "--port", strconv.Itoa(port)).code)
+	tm := &team{home: h}
+	tm.startNATS(t)
+	in := h.up("--nats", url)
+	asker := h.ask("--tool", "Bash", "--input", `{"command":"make"}`, "--title", "Make")
+	p := newBrowser(t).open(in.login)
+	id := p.card("make")
+	p.click(within(id, "deny"))
+	require.Equal(t, 1, asker.wait())
+	in.interrupt()
+	require.Zero(t, in.cmd.ProcessState.ExitCode(), in.output())
+}
+
+func TestASecondUpOnTheSameDataIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.up()
+	r := h.run("up", "--listen", "127.0.0.1:0")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.stderr, "in use")
+	// And one whose web address is taken, before anything else is touched.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	other := newHome(t)
+	r = other.run("up", "--listen", l.Addr().String())
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.stderr, "--listen")
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/policy"
 )
 
 const (
@@ -38,7 +39,7 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 		RequestID: r.ID, Key: a.Ref.String(), RequestType: hitl.RequestTypeOf(r.Kind), Kind: r.Kind,
 		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: session.String(),
 		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, AgentName: Line(r.AgentName),
-		ToolCallID: r.ToolCallID, Headline: Cut(hitl.Headline(r)), Title: Line(r.Title), Digest: digest,
+		ToolCallID: r.ToolCallID, Headline: headline(r, a), Title: Line(r.Title), Digest: digest,
 		Risk: a.Policy.Risk, RiskReason: a.RiskReason, CreatedAt: a.RequestedAt, Attempt: a.Attempt,
 	}
 	if r.Tool != nil {
@@ -62,6 +63,16 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 		s.AttentionAt = &at
 	}
 	return s
+}
+
+// headline is the plain sentence of what is asked, with the consequence where
+// the policy knows one.
+func headline(r *hitl.Request, a Admission) string {
+	s := hitl.Headline(r)
+	if r.Tool != nil && r.Tool.Name == "Bash" && (a.Policy.Risk == "high" || a.Policy.Risk == "critical") && a.RiskReason != policy.AgentSays {
+		s += " that " + a.RiskReason
+	}
+	return Cut(s)
 }
 
 // Deadline is the zero time for a request that waits for ever.

@@ -15,6 +15,9 @@ import (
 // Version names this set of rules in every decision.
 const Version = "1"
 
+// AgentSays is the reason of a risk that only the agent sees.
+const AgentSays = "the agent says so"
+
 // Levels of risk, from the least.
 var levels = []string{"low", "medium", "high", "critical"}
 
@@ -47,7 +50,7 @@ var shellRules = []rule{
 func (p *Policy) Assess(r *hitl.Request) (hitl.Policy, string) {
 	level, reason := p.assess(r)
 	if rank(r.Risk) > rank(level) {
-		level, reason = r.Risk, "the agent says so"
+		level, reason = r.Risk, AgentSays
 	}
 	return hitl.Policy{Version: Version, Risk: level}, reason
 }

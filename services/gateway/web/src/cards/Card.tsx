@@ -109,7 +109,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
               <a href={`#/s/${encodeURIComponent(summary.session_key)}`} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>
             )}
           </p>
-          {summary.risk_reason && <p className="verbatim text-sm text-soft first-letter:uppercase"><Verbatim text={summary.risk_reason} /></p>}
+          {summary.risk_reason && !summary.headline.endsWith(summary.risk_reason) && <p className="verbatim text-sm text-soft first-letter:uppercase"><Verbatim text={summary.risk_reason} /></p>}
         </header>
         {!known && <Notice tone="amber" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
         {!summary.body && (item.load === "failed" ? (
