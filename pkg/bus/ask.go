@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -183,7 +184,7 @@ func newDeadline(expiry time.Duration, fn func()) *deadline {
 	if expiry <= 0 {
 		return &deadline{}
 	}
-	d := &deadline{after: expiry + grace}
+	d := &deadline{after: min(expiry, math.MaxInt64-grace) + grace}
 	d.timer = time.AfterFunc(d.after, fn)
 	return d
 }

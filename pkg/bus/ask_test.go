@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -300,6 +301,19 @@ func TestNoDecisionInTime_invariant4(t *testing.T) {
 	require.False(t, w.Open)
 	c.Close()
 	require.NotNil(t, n.stored(t, "HITL_REQUESTS", subject.Withdraw(ref)))
+}
+
+func TestTheLongestDeadlineIsNoShortOne(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	r := keyed("k", `{}`)
+	d := hitl.Duration(math.MaxInt64)
+	r.ExpiresIn = &d
+	a := ask(t, n.owner(t), r)
+	n.decide(t, a.open(t).Ref, hitl.Content{Outcome: hitl.Allowed})
+	ans, err := a.wait(t)
+	require.NoError(t, err)
+	require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
 }
 
 func TestNoServerIsNoDecision_invariant4(t *testing.T) {

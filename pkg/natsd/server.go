@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,6 +204,26 @@ func checkSafe(o *server.Options) error {
 	if o.StoreDir == "" {
 		return errors.New("jetstream.store_dir is empty, which would put the streams into a temporary directory")
 	}
+	return nil
+}
+
+// CheckFree returns ErrStoreInUse while a server runs on the store of a data
+// directory: a new plan would change the files that its clients read. A
+// directory without a plan is free.
+func CheckFree(dir string) error {
+	st, err := readState(dir)
+	if err != nil {
+		return fmt.Errorf("natsd: %w", err)
+	}
+	store := cmp.Or(st.Plan.StoreDir, filepath.Join(natsDir(dir), "store"))
+	if _, err := os.Stat(store); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockStore(store)
+	if err != nil {
+		return err
+	}
+	lock.release()
 	return nil
 }
 

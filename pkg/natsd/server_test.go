@@ -91,6 +91,15 @@ func TestStartRefusesUnsafeConfigurations(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestCheckFree(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, natsd.CheckFree(t.TempDir()), "nothing was written there yet")
+	n := newNode(t)
+	require.ErrorIs(t, natsd.CheckFree(n.dir), natsd.ErrStoreInUse)
+	n.srv.Shutdown()
+	require.NoError(t, natsd.CheckFree(n.dir))
+}
+
 func TestConnectWithoutCredentialIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

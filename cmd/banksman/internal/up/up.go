@@ -186,6 +186,11 @@ func (s *stack) startServer(ctx context.Context) error {
 		Owners: []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}},
 	}
 	plan.Port = s.NATSPort
+	// A second instance on this data must change nothing that the first one's
+	// clients read.
+	if err := natsd.CheckFree(s.Data); err != nil {
+		return err
+	}
 	_, err := os.Stat(natsd.ConfigFile(s.Data))
 	first := errors.Is(err, os.ErrNotExist)
 	if err := natsd.Write(plan); err != nil {

@@ -144,6 +144,27 @@ func TestLinkSignsInOnce(t *testing.T) {
 	})
 }
 
+func TestLinksAskedForOverTheBusAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	s := b.store()
+	var token string
+	for range 20 {
+		var err error
+		token, _, err = s.RequestLink(t.Context())
+		require.NoError(t, err)
+	}
+	_, _, err := s.RequestLink(t.Context())
+	require.ErrorIs(t, err, auth.ErrBusy, "unused links would fill the bucket until nobody can sign in")
+	_, _, err = s.Link(t.Context())
+	require.NoError(t, err, "a starting gateway still prints one")
+	_, _, err = s.Exchange(t.Context(), token)
+	require.NoError(t, err)
+	b.clk.later(auth.LinkTTL)
+	_, _, err = s.RequestLink(t.Context())
+	require.NoError(t, err, "those that expired make room")
+}
+
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)

@@ -45,7 +45,7 @@ const (
 var (
 	ErrUnknown     = errors.New("unknown, used or expired")
 	ErrDenied      = errors.New("refused by the person who was asked")
-	ErrBusy        = errors.New("too many requests are waiting for a confirmation")
+	ErrBusy        = errors.New("too many requests to sign in are waiting; try again in some minutes")
 	ErrUnavailable = errors.New("the session store cannot be reached")
 )
 
@@ -108,6 +108,37 @@ const (
 	sessionKey = "session."
 	cliKey     = "cli."
 )
+
+// maxLinks bounds the links that wait to be used and were asked for over the
+// bus, where an agent may hold the credential of the terminal.
+const maxLinks = 20
+
+// RequestLink is Link for callers that may ask for any number: unused links
+// would fill the bucket until nobody can sign in.
+func (s *Store) RequestLink(ctx context.Context) (token string, expires time.Time, err error) {
+	keys, err := s.kv.ListKeysFiltered(ctx, linkKey+"*")
+	if err != nil {
+		return "", expires, unavailable(err)
+	}
+	unused := 0
+	for key := range keys.Keys() {
+		var l link
+		rev, err := s.read(ctx, key, &l)
+		switch {
+		case errors.Is(err, ErrUnknown):
+		case err != nil:
+			return "", expires, errors.Join(err, keys.Stop())
+		case !s.now().Before(l.ExpiresAt):
+			_ = s.take(ctx, key, rev) // tidying up; the next one tries again
+		default:
+			unused++
+		}
+	}
+	if unused >= maxLinks {
+		return "", expires, ErrBusy
+	}
+	return s.Link(ctx)
+}
 
 // Link returns a token that signs in once.
 func (s *Store) Link(ctx context.Context) (token string, expires time.Time, err error) {

@@ -253,11 +253,16 @@ func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *jo
 		if err != nil {
 			return nil, nil, err
 		}
-		r, a, err := record.Examine(&e.policy, ref, *m)
-		if err != nil {
-			return nil, nil, api.ErrNotFound // intake settles it as invalid
+		if t == nil || t.Digest != hitl.Digest(m.Data) {
+			r, a, err := record.Examine(&e.policy, ref, *m)
+			if err != nil {
+				return nil, nil, api.ErrNotFound // intake settles it as invalid
+			}
+			return &record.Target{Admission: a, Raw: m.Data, Digest: hitl.Digest(m.Data), Request: r}, nil, nil
 		}
-		return &record.Target{Admission: a, Raw: m.Data, Digest: hitl.Digest(m.Data), Request: r}, nil, nil
+		// It is shown, so it can be settled: headers that two readers read in
+		// two ways must not change that.
+		t.Raw = m.Data
 	}
 	r, err := hitl.ParseRequest(t.Raw)
 	if err != nil {

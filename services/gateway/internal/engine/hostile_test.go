@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bufio"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -204,4 +206,77 @@ func TestAnAckBeforeTheClosedEventIsKept_B49(t *testing.T) {
 		list, err := e.Interactions(t.Context(), wire.StateClosed, 0)
 		return err == nil && len(list) == 1 && len(list[0].Trail) == 1 && list[0].Trail[0].Stage == hitl.Delivered
 	}, patience, time.Millisecond)
+}
+
+// publishRaw sends a message with a header block that no client library would
+// write.
+func publishRaw(t *testing.T, addr, subj, header string, body []byte) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	header = "NATS/1.0\r\n" + header + "\r\n\r\n"
+	_, err = fmt.Fprintf(conn, "CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB %s %d %d\r\n%s%s\r\nPING\r\n",
+		subj, len(header), len(header)+len(body), header, body)
+	require.NoError(t, err)
+	in := bufio.NewReader(conn)
+	for {
+		line, err := in.ReadString('\n')
+		require.NoError(t, err)
+		require.NotContains(t, line, "-ERR")
+		if strings.HasPrefix(line, "PONG") {
+			return
+		}
+	}
+}
+
+// Two readers of one message may read a broken header in two ways. What is
+// shown must be decidable all the same, and must end at its deadline.
+func TestWhatIsShownCanBeSettledWhateverItsHeaders_invariant11(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	big := func(key string, change ...func(*hitl.Request)) *hitl.Request {
+		return request(key, append(change, func(r *hitl.Request) { r.Message = strings.Repeat("m", wire.MaxInline) })...)
+	}
+	for name, r := range map[string]*hitl.Request{
+		"decided": big("k1"), "expires": big("k2", expiring(100*time.Millisecond)), "withdrawn": big("k3"),
+	} {
+		raw, err := hitl.Marshal(r)
+		require.NoError(t, err)
+		publishRaw(t, w.srv.Addr().String(), subject.Request(ref(r)), "no colon here\r\nHitl-Attempt: 5", raw)
+		switch name {
+		case "decided":
+			pending(t, e, r.ID)
+			rec := e.Decide(t.Context(), answer(r, raw, "ada", deny))
+			require.Equal(t, hitl.Accepted, rec.Status, rec.Error)
+		case "withdrawn":
+			w.store(w.connect(), subject.Withdraw(ref(r)), []byte(`{"v":1}`))
+		}
+		want := map[string]hitl.Outcome{"decided": hitl.Denied, "expires": hitl.Expired, "withdrawn": hitl.Cancelled}[name]
+		require.Equal(t, want, outcome(t, e, r).Outcome)
+	}
+}
+
+func TestARefusedRequestDoesNotMakeAnIdAmbiguous_B01(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	// Another owner sends rubbish under the same id.
+	theirs := subject.NewRef("default", "cli", r.ID)
+	w.store(nc, subject.Request(theirs), []byte(`{"v":1}`))
+	require.Eventually(t, func() bool {
+		list, err := e.Interactions(t.Context(), wire.StateClosed, 0)
+		return err == nil && len(list) == 2
+	}, patience, time.Millisecond)
+	late := e.Decide(t.Context(), answer(r, raw, "bob", deny))
+	require.Equal(t, hitl.AlreadyDecided, late.Status, late.Error)
+	got, err := e.Interaction(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, ref(r).String(), got.Key)
 }

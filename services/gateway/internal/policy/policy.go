@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -61,7 +62,7 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 	if r.Tool == nil {
 		return "low", ""
 	}
-	input := string(r.Tool.Input)
+	input := texts(r.Tool.Input)
 	for _, word := range p.Critical {
 		if word != "" && strings.Contains(input, word) {
 			return "critical", "touches Banksman's own data"
@@ -96,6 +97,28 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 		return "medium", "talks to the network"
 	}
 	return "medium", ""
+}
+
+// texts is the input as it was written, and what its strings say: JSON can
+// write every letter as an escape.
+func texts(raw json.RawMessage) string {
+	if !bytes.ContainsRune(raw, '\\') {
+		return string(raw)
+	}
+	var b strings.Builder
+	b.Write(raw)
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return b.String()
+		}
+		if s, ok := tok.(string); ok {
+			b.WriteByte('\n')
+			b.WriteString(s)
+		}
+	}
 }
 
 var sensitive = regexp.MustCompile(`(^|/)(\.ssh/|\.aws/|\.gnupg/|\.git/hooks/|\.bashrc|\.zshrc|\.profile|authorized_keys|crontab|\.env$)`)

@@ -44,12 +44,21 @@ func (l *List) Newest(n int) []*wire.Closed {
 	return out
 }
 
+// ByPlainID finds those with an id, which several owners may have used. What
+// was refused was nobody's to name, and counts only where nothing else does.
 func (l *List) ByPlainID(id string) []subject.Ref {
-	var refs []subject.Ref
+	var refs, refused []subject.Ref
 	for _, ref := range l.order {
-		if l.byRef[ref].RequestID == id {
+		switch c := l.byRef[ref]; {
+		case c.RequestID != id:
+		case c.Outcome == hitl.InvalidIX:
+			refused = append(refused, ref)
+		default:
 			refs = append(refs, ref)
 		}
+	}
+	if refs == nil {
+		return refused
 	}
 	return refs
 }

@@ -189,7 +189,7 @@ func (s *Service) login(ctx context.Context, c caller, body []byte) (any, *wire.
 		}
 		return wire.LoginReply{Code: req.Code, Poll: poll, ExpiresAt: stamp(req.ExpiresAt)}, nil
 	}
-	token, expires, err := s.Auth.Link(ctx)
+	token, expires, err := s.Auth.RequestLink(ctx)
 	if err != nil {
 		return nil, s.word("login", err)
 	}
