@@ -36,21 +36,21 @@ func (e *Engine) Decide(ctx context.Context, a api.Attempt) wire.Receipt {
 
 func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if a.RequestID == "" && a.ToolCallID == "" {
-		return invalid(hitl.Invalid("request_id", "is missing"))
+		return api.Invalid(hitl.Invalid("request_id", "is missing"))
 	}
 	ref, err := e.resolve(a)
 	if err != nil {
-		return failure(err)
+		return api.Failure(err)
 	}
 	t, winner, err := e.find(ctx, ref)
 	switch {
 	case err != nil:
-		return failure(err)
+		return api.Failure(err)
 	case winner != nil:
 		return e.late(a, winner)
 	}
 	if a.SessionID != "" && !sameSession(t.Request, a.SessionID) {
-		return failure(api.ErrNotFound)
+		return api.Failure(api.ErrNotFound)
 	}
 	if a.Kind != "" && t.Request.Kind != a.Kind {
 		return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
@@ -63,25 +63,25 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	}
 	content, err := hitl.Evaluate(t.Request, &a.Response)
 	if err != nil {
-		return invalid(err)
+		return api.Invalid(err)
 	}
 	switch {
 	case a.Digest == "" && !a.WaiveDigest:
-		return invalid(hitl.Invalid("digest", "is missing: name the request that was shown"))
+		return api.Invalid(hitl.Invalid("digest", "is missing: name the request that was shown"))
 	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !e.now().Before(d) {
 		winner, err := e.settle(ctx, ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {
-			return failure(err)
+			return api.Failure(err)
 		}
 		return e.late(a, winner)
 	}
 	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
 	winner, won, err := e.opts.Journal.Decide(ctx, ref, d)
 	if err != nil {
-		return failure(err)
+		return api.Failure(err)
 	}
 	e.decided(t, winner)
 	if won {
@@ -101,7 +101,7 @@ func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
 	if raw, err := w.Request(); err == nil && raw != nil {
 		if r, err := hitl.ParseRequest(raw); err == nil {
 			if a.SessionID != "" && !sameSession(r, a.SessionID) {
-				return failure(api.ErrNotFound)
+				return api.Failure(api.ErrNotFound)
 			}
 			if a.Kind != "" && r.Kind != a.Kind {
 				return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
@@ -120,31 +120,6 @@ func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
 		return hitl.Receipt{Status: hitl.TooLate, Error: "nobody decided in time", Decision: w.Decision}
 	}
 	return hitl.Receipt{Status: hitl.AlreadyDecided, Error: "decided already", Decision: w.Decision}
-}
-
-func invalid(err error) hitl.Receipt {
-	var inv *hitl.InvalidError
-	if errors.As(err, &inv) {
-		return hitl.Receipt{Status: hitl.BadInput, Error: inv.Error(), Fields: inv.Fields}
-	}
-	return hitl.Receipt{Status: hitl.BadInput, Error: err.Error()}
-}
-
-func failure(err error) hitl.Receipt {
-	switch {
-	case errors.Is(err, api.ErrNotFound):
-		return hitl.Receipt{Status: hitl.NotFound, Error: "no such interaction"}
-	case errors.Is(err, api.ErrAmbiguous):
-		return invalid(hitl.Invalid("request_id", "%v", api.ErrAmbiguous))
-	}
-	var inv *hitl.InvalidError
-	if errors.As(err, &inv) {
-		return invalid(err)
-	}
-	return hitl.Receipt{
-		Status: hitl.Unavailable,
-		Error:  "the decision could not be stored now; it is unknown whether it counts, and trying again is safe",
-	}
 }
 
 // resolve finds whom an attempt means. A session, where named, must be the
