@@ -214,6 +214,10 @@ func TestEveryEndIsToldOnce_D3_05_D2_06_D0_09_D0_47(t *testing.T) {
 			row.end(t, r, raw)
 			require.Equal(t, row.want, outcome(t, e, r).Outcome)
 			rec.one(t, key, hitl.EventInteractionResponse)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			require.Empty(t, e.deadlines, "its timer stops with it")
+			require.Empty(t, e.open)
 		})
 	}
 	// Long after every deadline, nothing more comes of any of them.
@@ -227,10 +231,6 @@ func TestEveryEndIsToldOnce_D3_05_D2_06_D0_09_D0_47(t *testing.T) {
 	pos, err := j.Position(t.Context(), journal.Decisions)
 	require.NoError(t, err)
 	require.EqualValues(t, len(rows), pos.Last)
-	e.mu.Lock()
-	require.Empty(t, e.deadlines)
-	require.Empty(t, e.open)
-	e.mu.Unlock()
 	for _, row := range rows {
 		var said []string
 		for _, name := range rec.events("default.agents.s-" + strings.ReplaceAll(row.name, " ", "-")) {
@@ -391,6 +391,15 @@ func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06(t *testi
 	require.Equal(t, hitl.Accepted, by("a", "toolu.q/1", hitl.KindQuestion, submit).Status)
 	pending(t, e, b.ID, c.ID)
 	require.Equal(t, hitl.AlreadyDecided, by("a", "b__c", hitl.KindApproval, deny).Status, "it resolves once")
+	// Also between a decision and its closed event.
+	e.mu.Lock()
+	e.open[ref(c)].decided = true
+	e.mu.Unlock()
+	late := &api.Attempt{}
+	late.SessionID, late.ToolCallID = "other", "b__c"
+	got, err := e.resolve(late)
+	require.NoError(t, err)
+	require.Equal(t, ref(c), got)
 }
 
 // Waiting has one deadline, the interaction's own: without one nothing else
@@ -405,11 +414,16 @@ func TestWaitingIsNoIdleness_D1_19_D4_11(t *testing.T) {
 	r := request("k1", func(r *hitl.Request) { zero := hitl.Duration(0); r.ExpiresIn = &zero })
 	raw := w.ask(nc, r)
 	pending(t, e, r.ID)
-	for range 24 {
-		c.jump(time.Hour)
+	var rec recorder
+	watch := e.Watch("", rec.add)
+	defer watch.Stop()
+	for range 3 {
+		c.jump(2 * time.Hour)
 		signal(e.alarm)
+		// The round in which the gateway looks after its workers has come by.
+		require.Eventually(t, func() bool { st := rec.last(s1); return st != nil && st.Unreachable }, patience, time.Millisecond)
 		beat(t, nc, "w1")
-		require.Eventually(t, func() bool { return !e.Sessions()[0].Unreachable }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return !rec.last(s1).Unreachable }, patience, time.Millisecond)
 	}
 	pending(t, e, r.ID)
 	require.Equal(t, hitl.StateAssistantTurn, e.Sessions()[0].State)
