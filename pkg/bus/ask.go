@@ -214,15 +214,20 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := a.c.link.Flush(listening); err != nil {
-		return nil, err
-	}
+	// Two round trips that need not wait for each other; both come before the
+	// publish.
+	flushed := make(chan error, 1)
+	go func() { flushed <- a.c.link.Flush(listening) }()
+	var ans *Answer
 	if a.keyed {
 		// An earlier asking may have its decision, or have ended its attempt.
-		ans, err := a.look(listening)
-		if err != nil || ans != nil {
-			return ans, err
-		}
+		ans, err = a.look(listening)
+	}
+	if flush := <-flushed; err == nil && ans == nil {
+		err = flush
+	}
+	if err != nil || ans != nil {
+		return ans, err
 	}
 	if ans, err := a.publish(listening); err != nil || ans != nil {
 		return ans, err

@@ -73,6 +73,9 @@ type Update struct {
 	SessionKey string
 	// All is a frame for every client: process_state or delivery. May be nil.
 	All []byte
+	// Whole says that All is the whole state of the session and ends nothing: a
+	// newer one of the same session stands for it too.
+	Whole bool
 	// Events are for clients that subscribed to the session. Stored says that
 	// they are in its transcript, at Cursor; otherwise they are live deltas.
 	Events []wire.Event

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type out struct {
 	// bulk marks a page of a snapshot or a replay, which has no part in the
 	// limit for slow readers: its sender waits for room instead.
 	bulk bool
+	// whole, if not empty, is the session whose whole state this is: a newer
+	// one takes its place in the queue.
+	whole string
 }
 
 // socket is one connection. The goroutine of serve reads; a writer exists only
@@ -245,7 +249,7 @@ func (s *socket) welcome(w api.Watch, sess *auth.Session) {
 		return
 	}
 	for _, f := range append([][]byte{hello}, frames...) {
-		first = append(first, out{f, true})
+		first = append(first, out{frame: f, bulk: true})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,13 +272,17 @@ func (s *socket) onUpdate(u api.Update) {
 		s.last = u.Cursor
 	}
 	if u.All != nil {
-		s.add(u.All)
+		whole := ""
+		if u.Whole {
+			whole = u.SessionKey
+		}
+		s.add(u.All, whole)
 	}
 	if sub := s.subs[u.SessionKey]; sub != nil && len(u.Events) > 0 {
 		if sub.replaying {
 			s.hold(sub, u)
 		} else {
-			s.add(s.h.encode(u))
+			s.add(s.h.encode(u), "")
 		}
 	}
 }
@@ -283,13 +291,23 @@ func (s *socket) onUpdate(u api.Update) {
 func (s *socket) push(frame []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(frame)
+	s.add(frame, "")
 }
 
-// add is push with the lock held.
-func (s *socket) add(frame []byte) {
+// add is push with the lock held. whole names the session whose whole state
+// the frame is, if it is one: what waits of the same session then need not be
+// sent, so that a burst costs a slow reader one frame.
+func (s *socket) add(frame []byte, whole string) {
 	if s.ended || len(frame) == 0 {
 		return
+	}
+	if whole != "" {
+		s.queue = slices.DeleteFunc(s.queue, func(o out) bool {
+			if o.whole == whole {
+				s.owed -= len(o.frame)
+			}
+			return o.whole == whole
+		})
 	}
 	// One frame alone is always taken, whatever its size.
 	if s.owed > 0 && s.owed+len(frame) > s.h.o.Limits.Queue {
@@ -297,7 +315,7 @@ func (s *socket) add(frame []byte) {
 		return
 	}
 	s.owed += len(frame)
-	s.queue = append(s.queue, out{frame: frame})
+	s.queue = append(s.queue, out{frame: frame, whole: whole})
 	s.wake()
 }
 
@@ -440,7 +458,7 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 		}
 	case now.After(s.next):
 		s.pinged, s.next = now, now.Add(jitter(l.Ping))
-		s.add(ping)
+		s.add(ping, "")
 	}
 }
 

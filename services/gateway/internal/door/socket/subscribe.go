@@ -127,7 +127,7 @@ func (s *socket) replay(sub *subscription, ref, from, upto string) {
 	}
 	for _, u := range sub.held {
 		if !u.Stored || u.After(upto) {
-			s.add(s.h.encode(u))
+			s.add(s.h.encode(u), "")
 		}
 	}
 	sub.replaying, sub.held = false, nil
@@ -170,7 +170,7 @@ func (s *socket) pushBulk(sub *subscription, frame []byte) error {
 		}
 		if s.bulk == 0 || s.bulk+len(frame) <= maxBulk {
 			s.bulk += len(frame)
-			s.queue = append(s.queue, out{frame, true})
+			s.queue = append(s.queue, out{frame: frame, bulk: true})
 			s.wake()
 			s.mu.Unlock()
 			return nil
