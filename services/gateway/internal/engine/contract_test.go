@@ -383,7 +383,7 @@ func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06(t *testi
 		"D0-21 an approval":               by("a", "b__c", hitl.KindQuestion, submit),
 		"D0-44 right call, other session": by("other", "toolu.q/1", hitl.KindQuestion, submit),
 	} {
-		require.Equal(t, hitl.NotFound, rec.Status, "%s: %s", name, rec.Error)
+		t.Run(name, func(t *testing.T) { require.Equal(t, hitl.NotFound, rec.Status, rec.Error) })
 	}
 	pending(t, e, a.ID, b.ID, c.ID, q.ID)
 	require.Equal(t, hitl.Accepted, by("a", "b__c", hitl.KindApproval, allow).Status)

@@ -1,0 +1,98 @@
+// Package requirements holds docs/requirements.md to what the tests are called.
+package requirements
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+var (
+	row     = regexp.MustCompile(`^\| (invariant \d+|[A-D]\d?-\d\d) \| .+ \| (.+) \|$`)
+	goTest  = regexp.MustCompile("^[a-z/0-9]+: `(Test\\w+)`(?:, \"(.+)\")?$")
+	webTest = regexp.MustCompile(`^web: "(.+)"$`)
+)
+
+// sources are all test files as one text each for Go and the web app.
+func sources(t *testing.T) (goText, webText string) {
+	var g, w strings.Builder
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && (name == "node_modules" || name == "dist" || len(name) > 2 && name[0] == '.') {
+			return filepath.SkipDir
+		}
+		var b *strings.Builder
+		switch {
+		case d.IsDir():
+			return nil
+		case strings.HasSuffix(name, "_test.go"), strings.HasSuffix(path, "hitltest/conformance.go"):
+			b = &g
+		case strings.HasSuffix(name, ".test.ts"), strings.HasSuffix(name, ".test.tsx"):
+			b = &w
+		default:
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		b.Write(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.String(), w.String()
+}
+
+// names reports whether a test's name carries an id, in any of its spellings.
+func names(name, id string) bool {
+	spelling := strings.NewReplacer("-", "[-_]?", " ", " ?").Replace(id)
+	return regexp.MustCompile(spelling + `(\D|$)`).MatchString(name)
+}
+
+// Each test that the table names exists and carries the id of its row, and a
+// row without a test says why.
+func TestTableNamesTests(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	goText, webText := sources(t)
+	rows := 0
+	for line := range strings.Lines(string(raw)) {
+		m := row.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		rows++
+		id := m[1]
+		for proof := range strings.SplitSeq(strings.ReplaceAll(m[2], `\|`, "|"), "<br>") {
+			if g := goTest.FindStringSubmatch(proof); g != nil {
+				if !strings.Contains(goText, "func "+g[1]+"(") {
+					t.Errorf("%s: there is no test %s", id, g[1])
+				}
+				if g[2] != "" && !strings.Contains(goText, `"`+g[2]) {
+					t.Errorf("%s: %s has no row %q", id, g[1], g[2])
+				}
+				if !names(g[1]+" "+g[2], id) {
+					t.Errorf("%s: the name of %s does not carry it", id, proof)
+				}
+			} else if w := webTest.FindStringSubmatch(proof); w != nil {
+				if !strings.Contains(webText, w[1]) || !names(w[1], id) {
+					t.Errorf("%s: no test of the web app is called %q", id, w[1])
+				}
+			} else if strings.Contains(proof, "`Test") && !strings.Contains(proof, "open") {
+				t.Errorf("%s: cannot read %q", id, proof)
+			}
+		}
+	}
+	if rows < 230 {
+		t.Errorf("read %d rows only", rows)
+	}
+}
