@@ -254,6 +254,19 @@ func TestNotifierIsSilentOnceDecided_B68(t *testing.T) {
 	_, bodies := hook.got()
 	require.Contains(t, bodies[0], second.ID, "the later one is due after the first would have been")
 	require.NotContains(t, bodies[0], ix.ID)
+
+	// The alert's link leads to the one request, before and after its decision.
+	var ev struct{ Data struct{ Link string } }
+	require.NoError(t, json.Unmarshal([]byte(bodies[0]), &ev))
+	require.True(t, strings.HasPrefix(ev.Data.Link, in.url+"/"), ev.Data.Link)
+	b := newBrowser(t)
+	b.open(in.login).see(testID("inbox"))
+	p := b.open(ev.Data.Link)
+	p.click(within(second.ID, "deny"))
+	p.reads(testID("receipt-"+second.ID), "Denied by you")
+	p.reload()
+	p.reads(testID("receipt-"+second.ID), "Denied by")
+	b.open(in.url+"/#/i/default.cli.nobody").reads(testID("one"), "no such request")
 }
 
 // The all-in-one on a NATS server that runs elsewhere.

@@ -15,7 +15,8 @@ export type Say = Pick<ClientFrame, "decision" | "answers" | "content" | "action
 export interface App {
   store: Store;
   respond(key: string, say: Say): void;
-  load(key: string): void;
+  /** Fetches an interaction; resolves when it is known, or cannot be. */
+  load(key: string): Promise<void>;
   loadHistory(): void;
   follow(session: string): () => void;
   command(frame: Omit<ClientFrame, "ref">): Promise<Receipt>;
@@ -101,7 +102,7 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     const s = store.get();
     if (s.snapshot !== "ready") return;
     for (const [key, item] of Object.entries(s.items)) {
-      if (item.closed && item.outcome === undefined && item.load === "idle") load(key);
+      if (item.closed && item.outcome === undefined && item.load === "idle") void load(key);
     }
     const total = pendingCount(s);
     const listed = Object.values(s.sessions).reduce((n, x) => n + x.pending.length, 0);
@@ -115,10 +116,10 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     }
   }
 
-  function load(key: string): void {
+  async function load(key: string): Promise<void> {
     if (store.get().items[key]?.load === "loading") return;
     store.dispatch({ kind: "load", key, state: "loading" });
-    api.interaction(key).then(
+    await api.interaction(key).then(
       (interaction) => store.dispatch({ kind: "interaction", interaction }),
       () => store.dispatch({ kind: "load", key, state: "failed" }),
     );

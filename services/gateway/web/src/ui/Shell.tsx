@@ -14,6 +14,7 @@ import { Button } from "./controls";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { Help } from "./Help";
 import { LiveRegion, useAttention, useDeadlineWords } from "./LiveRegion";
+import { One } from "../inbox/One";
 import { type Route, useRoute } from "./route";
 import { loadTheme, saveTheme, type Theme } from "./theme";
 
@@ -80,6 +81,7 @@ function Screen({ route }: { route: Route }) {
     case "history": return <History />;
     case "new": return <StartForm />;
     case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /><div className="mt-6 px-1"><Foot /></div></div>;
+    case "interaction": return <One key={route.key} itemKey={route.key} />;
     case "session": return <SessionView key={route.key} sessionKey={route.key} />;
   }
 }

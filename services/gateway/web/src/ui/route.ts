@@ -5,14 +5,15 @@ export type Route =
   | { at: "sessions" }
   | { at: "new" }
   | { at: "history" }
-  | { at: "session"; key: string };
+  | { at: "session"; key: string }
+  | { at: "interaction"; key: string };
 
 export function parseRoute(hash: string): Route {
   const path = hash.replace(/^#\/?/, "");
   if (path === "sessions" || path === "new" || path === "history") return { at: path };
-  if (path.startsWith("s/")) {
+  if (path.startsWith("s/") || path.startsWith("i/")) {
     try {
-      return { at: "session", key: decodeURIComponent(path.slice(2)) };
+      return { at: path.startsWith("s/") ? "session" : "interaction", key: decodeURIComponent(path.slice(2)) };
     } catch {
       return { at: "inbox" };
     }
