@@ -79,6 +79,9 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 			continue
 		}
 		a.QuestionID = id
+		if a.Values == nil {
+			a.Values = []string{} // a list for every reader, also with free text only
+		}
 		answers = append(answers, *a)
 	}
 	if len(answers) == 0 && len(c.fields) == 0 {

@@ -24,7 +24,7 @@ const usage = `banksman creds writes NATS accounts, credential files and a serve
   banksman creds --data DIR --provision     makes the streams on the running server
 
 Start the server with: nats-server -c DIR/nats/server.conf
-After adding an owner: nats-server --signal reload, no restart is needed.
+After adding an owner: nats-server --signal reload=PID, twice; no restart is needed.
 
 `
 

@@ -124,7 +124,7 @@ export function Trail({ trail, outcome, now }: { trail: Ack[]; outcome: Outcome 
       {trail.map((t) => (
         <span key={t.stage} data-stage={t.stage} className="verbatim inline-flex items-center gap-1">
           {t.stage === "refused" ? <PackageX size={14} aria-hidden /> : t.stage === "applied" ? <CheckCheck size={14} aria-hidden /> : <PackageCheck size={14} aria-hidden />}
-          {stageWords[t.stage] ?? t.stage} {clock(t.at, now)}
+          {t.stage === "applied" && outcome !== "allowed" ? "Told to the agent" : (stageWords[t.stage] ?? t.stage)} {clock(t.at, now)}
           {t.detail ? <>: <Verbatim text={t.detail} /></> : null}
         </span>
       ))}
