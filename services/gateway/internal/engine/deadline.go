@@ -74,7 +74,8 @@ func (e *Engine) expireSoon(en *entry) {
 			return
 		case <-time.After(time.Duration(rand.Int64N(int64(jitter)))):
 		}
-		if _, err := e.settle(ctx, en.Ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline"); err != nil {
+		winner, err := e.settle(ctx, en.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+		if err != nil {
 			e.log.Error("expiry not stored, trying again", "interaction", en.summary.Key, "error", err)
 			e.mu.Lock()
 			if e.open[en.Ref] == en && en.index < 0 {
@@ -84,6 +85,9 @@ func (e *Engine) expireSoon(en *entry) {
 			}
 			e.mu.Unlock()
 			return
+		}
+		if winner.Outcome != hitl.Expired {
+			return // somebody was faster
 		}
 		e.log.Warn("expired: nobody decided in time", "interaction", en.summary.Key, "kind", en.summary.Kind, "tool", en.summary.ToolName)
 	})

@@ -72,14 +72,14 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !e.now().Before(d) {
-		winner, err := e.settle(ctx, ref, hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+		winner, err := e.settle(ctx, ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {
 			return api.Failure(err)
 		}
 		return e.late(a, winner)
 	}
 	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
-	winner, won, err := e.opts.Journal.Decide(ctx, ref, d)
+	winner, won, err := e.store(ctx, ref, d)
 	if err != nil {
 		return api.Failure(err)
 	}
@@ -247,8 +247,10 @@ func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *jo
 	return t, nil, nil
 }
 
-// settle stores an outcome that no person chose. Whoever was first counts.
-func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p hitl.Principal, channel string) (*journal.StoredDecision, error) {
+// settle stores an outcome that no person chose, for what happened at that
+// time: at or after the deadline it is expired, whatever came later. Whoever
+// was first counts.
+func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hitl.Content, p hitl.Principal, channel string) (*journal.StoredDecision, error) {
 	t, winner, err := e.find(ctx, ref)
 	if err != nil || winner != nil {
 		if winner != nil {
@@ -256,7 +258,10 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p 
 		}
 		return winner, err
 	}
-	winner, _, err = e.opts.Journal.Decide(ctx, ref, t.Decision(c, p, channel, "", e.now()))
+	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !at.Before(d) {
+		c, p, channel = hitl.Content{Outcome: hitl.Expired}, system, "deadline"
+	}
+	winner, _, err = e.store(ctx, ref, t.Decision(c, p, channel, "", e.now()))
 	if err != nil {
 		return nil, err
 	}
@@ -264,10 +269,29 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, c hitl.Content, p 
 	return winner, nil
 }
 
+// sickFor is how long a decision that could not be stored makes the gateway
+// unready: then somebody has to try again to find out.
+const sickFor = 30 * time.Second
+
+// store writes a decision, and notes whether that can be done at all.
+func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
+	w, won, err := e.opts.Journal.Decide(ctx, ref, d)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		e.sick = time.Time{}
+	case !errors.Is(ctx.Err(), context.Canceled): // nobody stopped waiting
+		e.sick = e.now().Add(sickFor)
+		e.log.Error("a decision could not be stored", "interaction", ref.String(), "error", err)
+	}
+	return w, won, err
+}
+
 // refuse stores the outcome invalid for a request that nobody will see.
 func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
 	d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
-	_, _, err := e.opts.Journal.Decide(ctx, ref, d)
+	_, _, err := e.store(ctx, ref, d)
 	return err
 }
 

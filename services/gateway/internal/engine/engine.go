@@ -74,7 +74,7 @@ type Engine struct {
 	watchers  map[int]func(api.Update)
 	nextWatch int
 	dirty     map[subject.Session][]wire.Closed
-	failed    error // why decisions cannot be trusted now
+	sick      time.Time // until then decisions count as impossible to store
 
 	flush chan struct{} // capacity 1: some session is dirty
 	alarm chan struct{} // capacity 1: the earliest deadline changed
@@ -137,7 +137,10 @@ func (e *Engine) Healthy() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.failed
+	if e.now().Before(e.sick) {
+		return errors.New("decisions could not be stored a moment ago")
+	}
+	return nil
 }
 
 // Run loads the open set and works until ctx ends, which is no error, or until

@@ -2,17 +2,20 @@ package engine
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -279,4 +282,73 @@ func TestARefusedRequestDoesNotMakeAnIdAmbiguous_B01(t *testing.T) {
 	got, err := e.Interaction(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Equal(t, ref(r).String(), got.Key)
+}
+
+// What comes after the deadline does not change that nobody decided in time:
+// here no gateway ran when the time was up.
+func TestAfterItsDeadlineARequestIsExpiredWhateverElseCame_B32_B34(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nc := w.connect()
+	withdrawn := request("k1", expiring(50*time.Millisecond))
+	inTime := request("k2", expiring(time.Minute))
+	orphan := request("k3", expiring(50*time.Millisecond))
+	for _, r := range []*hitl.Request{withdrawn, inTime, orphan} {
+		w.ask(nc, r)
+	}
+	last := w.stamp(ref(orphan))
+	require.Eventually(t, func() bool { return time.Now().After(last.Add(60 * time.Millisecond)) }, patience, time.Millisecond)
+	for _, r := range []*hitl.Request{withdrawn, inTime} {
+		w.store(nc, subject.Withdraw(ref(r)), []byte(`{"v":1,"shutdown":true}`))
+	}
+	w.store(nc, subject.State(subject.NewSession("default", "agents", "s1")), sessionState(map[string]any{"state": "dead"}))
+	e, _ := w.gateway()
+	require.Equal(t, hitl.Cancelled, outcome(t, e, inTime).Outcome)
+	for _, r := range []*hitl.Request{withdrawn, orphan} {
+		got := outcome(t, e, r)
+		require.Equal(t, hitl.Expired, got.Outcome)
+		require.Equal(t, "system", got.Decision.Principal.Kind)
+	}
+}
+
+// stamp is when the server stored a request.
+func (w *world) stamp(ref subject.Ref) time.Time {
+	w.t.Helper()
+	m, err := w.journal(w.connect()).Request(w.t.Context(), ref)
+	require.NoError(w.t, err)
+	return m.Time
+}
+
+// full is a record without room.
+type full struct {
+	journal.Journal
+	on atomic.Bool
+}
+
+func (f *full) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
+	if f.on.Load() {
+		return nil, false, journal.ErrUnknown
+	}
+	return f.Journal.Decide(ctx, ref, d)
+}
+
+func TestAGatewayThatCannotStoreDecisionsIsNotReady_invariant4(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	f := &full{}
+	e, _ := w.gateway(func(o *Options) {
+		f.Journal = o.Journal
+		o.Journal = f
+	})
+	require.NoError(t, e.Healthy())
+	r := request("k1")
+	raw := w.ask(w.connect(), r)
+	pending(t, e, r.ID)
+	f.on.Store(true)
+	require.Equal(t, hitl.Unavailable, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	require.Error(t, e.Healthy())
+	pending(t, e, r.ID)
+	f.on.Store(false)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	require.NoError(t, e.Healthy())
 }

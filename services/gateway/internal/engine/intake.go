@@ -100,7 +100,7 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 		c.Comment = hitl.ShutdownComment
 	}
 	asker := hitl.Principal{Kind: "asker", ID: ref.Owner}
-	if _, err := e.settle(ctx, ref, c, asker, "withdrawal"); err != nil && !errors.Is(err, api.ErrNotFound) {
+	if _, err := e.settle(ctx, ref, m.Time, c, asker, "withdrawal"); err != nil && !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
 	return e.opts.Journal.DeleteRequest(ctx, m.Seq)

@@ -154,7 +154,7 @@ func (e *Engine) orphan(s *session, why string) {
 		ref := en.Ref
 		e.later(time.Minute, func(ctx context.Context) {
 			c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
-			if _, err := e.settle(ctx, ref, c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
+			if _, err := e.settle(ctx, ref, e.now(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
 				e.log.Warn("orphan not settled; its deadline will", "interaction", ref.String(), "error", err)
 			}
 		})
