@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type Server struct {
 	config string
 	lock   *fileLock
 	done   chan struct{} // closed by watch, after the server and its store are closed
+	broken chan error    // capacity 1; see Broken
 	stop   sync.Once
 }
 
@@ -67,9 +69,9 @@ func Start(ctx context.Context, o StartOptions) (*Server, error) {
 		lock.release()
 		return nil, fmt.Errorf("natsd: %w", err)
 	}
-	bridge := &logBridge{log: logger, fatal: make(chan string, 1)}
+	bridge := &logBridge{log: logger, fatal: make(chan string, 1), broken: make(chan error, 1)}
 	srv.SetLoggerV2(bridge, false, false, false)
-	s := &Server{srv: srv, config: o.ConfigFile, lock: lock, done: make(chan struct{})}
+	s := &Server{srv: srv, config: o.ConfigFile, lock: lock, done: make(chan struct{}), broken: bridge.broken}
 
 	started := make(chan struct{}) // closed when srv.Start has returned
 	go func() {
@@ -152,6 +154,12 @@ func (s *Server) Reload() error {
 	}
 	return nil
 }
+
+// Broken gives one error when a stream could not be written, for example
+// because the disk is full. Such a stream takes nothing more until the server
+// is started again, even when there is room by then (nats-server 2.15.2): what
+// was acknowledged is kept, and the owner should stop the server.
+func (s *Server) Broken() <-chan error { return s.broken }
 
 // Done is closed when the server has stopped and its store is closed.
 func (s *Server) Done() <-chan struct{} { return s.done }
@@ -262,17 +270,32 @@ func writeAt(f *os.File, s string) error {
 // and one line per event of its own: debug here. Its debug and trace output,
 // which would show payloads, is never switched on.
 type logBridge struct {
-	log   *slog.Logger
-	fatal chan string // buffer 1, first fatal message; read by Start
+	log    *slog.Logger
+	fatal  chan string // buffer 1, first fatal message; read by Start
+	broken chan error  // buffer 1, first failure to write a stream
 }
 
 var _ server.Logger = (*logBridge)(nil)
 
 func (l *logBridge) Noticef(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
 func (l *logBridge) Warnf(f string, v ...any)   { l.log.Warn(fmt.Sprintf(f, v...)) }
-func (l *logBridge) Errorf(f string, v ...any)  { l.log.Error(fmt.Sprintf(f, v...)) }
 func (l *logBridge) Debugf(string, ...any)      {}
 func (l *logBridge) Tracef(string, ...any)      {}
+
+// brokenMark is how the server words that a stream takes nothing more; it has
+// no other way to say it. A test holds it to that.
+const brokenMark = "critical write error"
+
+func (l *logBridge) Errorf(f string, v ...any) {
+	msg := fmt.Sprintf(f, v...)
+	l.log.Error(msg)
+	if strings.Contains(msg, brokenMark) {
+		select {
+		case l.broken <- fmt.Errorf("natsd: %s", msg):
+		default:
+		}
+	}
+}
 
 // Fatalf does not end the process: Start returns the message.
 func (l *logBridge) Fatalf(f string, v ...any) {

@@ -32,13 +32,19 @@ func runAsChild() bool {
 	if config == "" {
 		return false
 	}
+	limitFiles()
 	srv, err := natsd.Start(context.Background(), natsd.StartOptions{ConfigFile: config})
 	if err != nil {
 		fmt.Println(err)
 		return true
 	}
 	fmt.Println("ready")
-	<-srv.Done() // never: the parent kills this process
+	select {
+	case err := <-srv.Broken():
+		fmt.Println("broken:", err)
+		srv.Shutdown()
+	case <-srv.Done(): // never: the parent kills this process
+	}
 	return true
 }
 

@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	s := &stack{Options: o, listener: listener, failed: make(chan error, 1)}
+	s := &stack{Options: o, listener: listener, failed: make(chan error, 1), watched: make(chan struct{})}
 	defer s.listener.Close() // again is harmless; the gateway closes it first
 	life := run.New(o.Logger, s.steps()...)
 	// A start that takes this long will not end by waiting.
@@ -90,6 +90,7 @@ type stack struct {
 	Options
 	listener net.Listener
 	server   *natsd.Server // nil with an outside server
+	watched  chan struct{} // closed by watchServer at its end
 	conn     []nats.Option
 	worker   *bus.Client
 	gateway  *gateway.Gateway
@@ -105,6 +106,7 @@ func (s *stack) steps() []run.Step {
 			Name: "NATS server", Start: s.startServer, StopTimeout: stopLimit,
 			Stop: func(context.Context) error {
 				s.server.Shutdown()
+				<-s.watched
 				return nil
 			},
 		})
@@ -214,7 +216,22 @@ func (s *stack) startServer(ctx context.Context) error {
 		return err
 	}
 	s.conn = []nats.Option{s.server.InProcess()}
+	go s.watchServer()
 	return nil
+}
+
+// watchServer ends the whole when the server cannot write any more: going on
+// would look alive and decide nothing.
+func (s *stack) watchServer() {
+	defer close(s.watched)
+	select {
+	case err := <-s.server.Broken():
+		select {
+		case s.failed <- fmt.Errorf("the data could not be written; what was acknowledged is kept: make room and start again: %w", err):
+		default:
+		}
+	case <-s.server.Done():
+	}
 }
 
 // provision makes the streams. With an outside server they may have been made

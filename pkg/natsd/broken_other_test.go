@@ -1,0 +1,5 @@
+//go:build !unix
+
+package natsd_test
+
+func limitFiles() {}
