@@ -49,6 +49,15 @@ func NewRef(tenant, owner, id string) Ref { return Ref{Token(tenant), Token(owne
 
 func (r Ref) String() string { return r.Tenant + "." + r.Owner + "." + r.ID }
 
+// ParseRef reads what String writes: tenant.owner.id, each a token.
+func ParseRef(s string) (Ref, bool) {
+	t := strings.Split(s, ".")
+	if len(t) != 3 || !ValidToken(t[0]) || !ValidToken(t[1]) || !ValidToken(t[2]) {
+		return Ref{}, false
+	}
+	return Ref{Tenant: t[0], Owner: t[1], ID: t[2]}, true
+}
+
 // Session names a session. The fields are tokens.
 type Session struct{ Tenant, Owner, ID string }
 

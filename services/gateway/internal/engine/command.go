@@ -69,15 +69,6 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 	return r, nil
 }
 
-// parseKey reads an interaction key: tenant.owner.id.
-func parseKey(s string) (subject.Ref, bool) {
-	t := strings.Split(s, ".")
-	if len(t) != 3 || !subject.ValidToken(t[0]) || !subject.ValidToken(t[1]) || !subject.ValidToken(t[2]) {
-		return subject.Ref{}, false
-	}
-	return subject.Ref{Tenant: t[0], Owner: t[1], ID: t[2]}, true
-}
-
 // ResolveSession implements api.Engine.
 func (e *Engine) ResolveSession(id string) (string, error) {
 	e.mu.Lock()
@@ -89,7 +80,7 @@ func (e *Engine) ResolveSession(id string) (string, error) {
 // sessionByID finds a session by its key or its plain id. Called with the lock
 // held.
 func (e *Engine) sessionByID(id string) (subject.Session, error) {
-	if ref, ok := parseKey(id); ok {
+	if ref, ok := subject.ParseRef(id); ok {
 		key := subject.Session(ref)
 		if e.sessions[key] != nil {
 			return key, nil

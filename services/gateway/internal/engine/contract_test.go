@@ -216,7 +216,7 @@ func TestEveryEndIsToldOnce_D3_05_D2_06_D0_09_D0_47(t *testing.T) {
 			rec.one(t, key, hitl.EventInteractionResponse)
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			require.Empty(t, e.deadlines, "its timer stops with it")
+			require.Zero(t, e.deadlines.Len(), "its timer stops with it")
 			require.Empty(t, e.open)
 		})
 	}

@@ -1,39 +1,12 @@
 package engine
 
 import (
-	"container/heap"
 	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 )
-
-// deadlineHeap orders open interactions by deadline. One timer serves all, so
-// that far deadlines cost nothing.
-type deadlineHeap []*entry
-
-func (h deadlineHeap) Len() int           { return len(h) }
-func (h deadlineHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h deadlineHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *deadlineHeap) Push(x any) {
-	en := x.(*entry)
-	en.index = len(*h)
-	*h = append(*h, en)
-}
-
-func (h *deadlineHeap) Pop() any {
-	old := *h
-	en := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	en.index = -1
-	return en
-}
 
 // jitter spreads the gateways that reach the same deadline, so that mostly one
 // of them writes.
@@ -44,17 +17,11 @@ func (e *Engine) watchDeadlines(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		e.mu.Lock()
-		var due []*entry
 		now := e.now()
-		for len(e.deadlines) > 0 && !e.deadlines[0].due.After(now) {
-			due = append(due, heap.Pop(&e.deadlines).(*entry))
-		}
-		wait := time.Hour
-		if len(e.deadlines) > 0 {
-			wait = min(wait, e.deadlines[0].due.Sub(now))
-		}
+		over := e.deadlines.Take(now)
+		wait := e.deadlines.Next(now, time.Hour)
 		e.mu.Unlock()
-		for _, en := range due {
+		for _, en := range over {
 			e.expireSoon(en)
 		}
 		timer.Reset(wait)
@@ -78,9 +45,8 @@ func (e *Engine) expireSoon(en *entry) {
 		if err != nil {
 			e.log.Error("expiry not stored, trying again", "interaction", en.summary.Key, "error", err)
 			e.mu.Lock()
-			if e.open[en.Ref] == en && en.index < 0 {
-				en.due = e.now().Add(time.Second)
-				heap.Push(&e.deadlines, en)
+			if e.open[en.Ref] == en && !en.alarm.Waits() {
+				en.alarm, _ = e.deadlines.Add(en, e.now().Add(time.Second))
 				signal(e.alarm)
 			}
 			e.mu.Unlock()

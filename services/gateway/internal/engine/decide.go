@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -174,7 +175,7 @@ func (e *Engine) resolve(a *api.Attempt) (subject.Ref, error) {
 // lookup turns an id or a key into a ref; unknown keys pass, because the
 // record may know more than this gateway holds. Called with the lock held.
 func (e *Engine) lookup(id string) (subject.Ref, error) {
-	if ref, ok := parseKey(id); ok {
+	if ref, ok := subject.ParseRef(id); ok {
 		return ref, nil
 	}
 	refs := e.byID[id]
@@ -202,6 +203,10 @@ func (e *Engine) inSession(ref subject.Ref, session string) bool {
 	}
 	return session == key.String() || session == id
 }
+
+// errUnread is for a stored request that cannot be read here: intake will soon
+// have refused it, or shown it as the one reader that counts.
+var errUnread = fmt.Errorf("%w yet", api.ErrNotFound)
 
 // find loads what is to be decided: the open request, or the decision that
 // exists already.
@@ -231,7 +236,7 @@ func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *jo
 		if t == nil || t.Digest != hitl.Digest(m.Data) {
 			r, a, err := record.Examine(&e.policy, ref, *m)
 			if err != nil {
-				return nil, nil, api.ErrNotFound // intake settles it as invalid
+				return nil, nil, errUnread
 			}
 			return &record.Target{Admission: a, Raw: m.Data, Digest: hitl.Digest(m.Data), Request: r}, nil, nil
 		}

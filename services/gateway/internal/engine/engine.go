@@ -4,7 +4,6 @@
 package engine
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/due"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
@@ -41,7 +41,7 @@ type Options struct {
 }
 
 const (
-	intakeWorkers  = 16
+	intakeWorkers  = 64 // each waits for its open event to be on disk
 	sweepWorkers   = 8
 	ringSize       = 4096 // updates kept for clients that come back
 	recentClosed   = 2000 // decided interactions kept for lists
@@ -67,7 +67,7 @@ type Engine struct {
 	sessions  map[subject.Session]*session
 	workers   *roster.Roster
 	closed    *recent.List
-	deadlines deadlineHeap
+	deadlines due.Queue[*entry]
 	pos       cursor.Position
 	ring      []api.Update
 	ringFrom  cursor.Position // the oldest cursor that the ring can serve
@@ -87,13 +87,13 @@ type entry struct {
 	card.Admission
 	session  subject.Session
 	summary  wire.Summary
-	raw      []byte     // the exact request where it is small, else nil
-	deadline time.Time  // zero: none
-	due      time.Time  // when to write the expiry next
-	index    int        // in the deadline heap, -1 when not there
-	opened   bool       // its open event was seen: it is on the session's stream
-	decided  bool       // a decision is stored; its closed event follows
-	acks     []hitl.Ack // that came before the closed event
+	raw      []byte            // the exact request where it is small, else nil
+	deadline time.Time         // zero: none
+	alarm    *due.Item[*entry] // nil: none
+	fresh    bool              // its body was not sent yet
+	opened   bool              // its open event was seen: it is on the session's stream
+	decided  bool              // a decision is stored; its closed event follows
+	acks     []hitl.Ack        // that came before the closed event
 }
 
 // New makes an engine; Run starts it.
@@ -220,9 +220,8 @@ func (e *Engine) admit(r *hitl.Request, raw []byte, digest string, a card.Admiss
 	}
 	en := &entry{
 		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID),
-		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt), index: -1, opened: opened,
+		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt), opened: opened,
 	}
-	en.due = en.deadline
 	en.summary.Body = card.Small(card.Body(r, raw))
 	if len(raw) <= wire.MaxInline {
 		en.raw = raw
@@ -232,6 +231,7 @@ func (e *Engine) admit(r *hitl.Request, raw []byte, digest string, a card.Admiss
 }
 
 func (e *Engine) insert(en *entry, id string) {
+	en.fresh = true
 	e.open[en.Ref] = en
 	e.byID[id] = append(e.byID[id], en.Ref)
 	s := e.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
@@ -240,8 +240,8 @@ func (e *Engine) insert(en *entry, id string) {
 		e.orphanIfStillDead(s)
 	}
 	if !en.deadline.IsZero() {
-		heap.Push(&e.deadlines, en)
-		if e.deadlines[0] == en {
+		var first bool
+		if en.alarm, first = e.deadlines.Add(en, en.deadline); first {
 			signal(e.alarm)
 		}
 	}
@@ -270,9 +270,7 @@ func (e *Engine) remove(ref subject.Ref) *entry {
 	if s := e.sessions[en.session]; s != nil {
 		s.remove(en)
 	}
-	if en.index >= 0 {
-		heap.Remove(&e.deadlines, en.index)
-	}
+	e.deadlines.Remove(en.alarm)
 	return en
 }
 

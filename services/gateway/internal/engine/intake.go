@@ -100,8 +100,9 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 		c.Comment = hitl.ShutdownComment
 	}
 	asker := hitl.Principal{Kind: "asker", ID: ref.Owner}
-	if _, err := e.settle(ctx, ref, m.Time, c, asker, "withdrawal"); err != nil && !errors.Is(err, api.ErrNotFound) {
-		return err
+	_, err := e.settle(ctx, ref, m.Time, c, asker, "withdrawal")
+	if err != nil && (errors.Is(err, errUnread) || !errors.Is(err, api.ErrNotFound)) {
+		return err // comes again
 	}
 	return e.opts.Journal.DeleteRequest(ctx, m.Seq)
 }

@@ -65,10 +65,10 @@ func (e *Engine) onOpen(ref subject.Ref, m journal.Message) {
 		} else {
 			en := &entry{
 				Admission: a, session: subject.NewSession(ev.Tenant, ev.Owner, ev.SessionID),
-				summary: ev.Summary, index: -1,
+				summary: ev.Summary,
 			}
 			if ev.ExpiresAt != nil {
-				en.deadline, en.due = *ev.ExpiresAt, *ev.ExpiresAt
+				en.deadline = *ev.ExpiresAt
 			}
 			e.insert(en, ev.RequestID)
 		}
@@ -186,7 +186,10 @@ func (e *Engine) flushLoop(ctx context.Context) error {
 			}
 			st := e.state(s)
 			st.Type, st.Cursor, st.Closed = wire.TypeProcessState, e.pos.String(), closed
-			e.publish(api.Update{SessionKey: key.String(), All: card.Encode(st), Stored: true})
+			e.publish(api.Update{SessionKey: key.String(), All: card.Encode(st), Stored: true, Whole: len(closed) == 0})
+			for _, en := range s.pending {
+				en.fresh = false
+			}
 		}
 		clear(e.dirty)
 		e.mu.Unlock()

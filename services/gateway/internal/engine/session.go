@@ -70,6 +70,9 @@ func (e *Engine) state(s *session) wire.ProcessState {
 		}
 		sum := en.summary
 		sum.ServerTime, sum.Unreachable = now, st.Unreachable
+		if !en.fresh {
+			sum.Body = nil // told once; who missed it asks for it
+		}
 		st.PendingRequests = append(st.PendingRequests, sum)
 	}
 	if len(st.PendingRequests) > 0 {
