@@ -347,7 +347,7 @@ func TestProcessState_D0_07_D1_10_D1_11_D1_13_D1_27_D1_42_C05_C09_B41(t *testing
 
 // A tool call's id is data of a session: it names what waits there, and only
 // there, whatever the two are made of.
-func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06(t *testing.T) {
+func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06_invariant8(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e, _ := w.gateway()
@@ -395,6 +395,10 @@ func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06(t *testi
 	e.mu.Lock()
 	e.open[ref(c)].decided = true
 	e.mu.Unlock()
+	pending(t, e, b.ID)
+	for _, st := range e.Sessions() {
+		require.Equal(t, st.SessionID == "a__b", st.PendingRequest != nil, "what is decided does not show as open")
+	}
 	late := &api.Attempt{}
 	late.SessionID, late.ToolCallID = "other", "b__c"
 	got, err := e.resolve(late)
