@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -326,6 +327,34 @@ func TestReplaysLeaveNoConsumers(t *testing.T) {
 }
 
 // TestFollowNoticesAnotherHistory makes the stream anew under a reader.
+// The server ends a pull that has delivered its bytes. The next one must follow
+// at once and at the same consumer: waiting for silence first made a start on a
+// few hundred large requests take minutes.
+func TestLargeMessagesAreReadWithoutPauses(t *testing.T) {
+	t.Parallel()
+	b, nc := provisioned(t)
+	watch := b.connect(t)
+	made, err := watch.SubscribeSync("$JS.API.CONSUMER.CREATE." + journal.Requests + ".>")
+	require.NoError(t, err)
+	require.NoError(t, watch.Flush())
+	const n = 30 // of 1 MiB: several pulls
+	body := bytes.Repeat([]byte("x"), hitl.MaxRequest)
+	for i := range n {
+		publish(t, nc, subject.Request(subject.NewRef("t", "o", strconv.Itoa(i))), nil, body)
+	}
+	got := 0
+	j := journal.New(nc, journal.Options{Signer: newKey(t)})
+	require.NoError(t, j.Read(t.Context(), journal.Requests, 1, nil, func(m journal.Message) error {
+		got++
+		return nil
+	}))
+	require.Equal(t, n, got)
+	require.NoError(t, watch.Flush())
+	consumers, _, err := made.Pending()
+	require.NoError(t, err)
+	require.Equal(t, 1, consumers)
+}
+
 func TestFollowNoticesAnotherHistory(t *testing.T) {
 	t.Parallel()
 	t.Run("B-19 a stream made anew ends its readers", func(t *testing.T) {

@@ -154,5 +154,6 @@ func (p *puller) sort(m *nats.Msg) (*nats.Msg, meta, signal, bool) {
 	if code == "503" || code == "409" && m.Header.Get("Description") == "Consumer Deleted" {
 		return nil, meta{}, gone, true
 	}
+	p.open = 0 // it delivers nothing more, whatever it was asked for
 	return nil, meta{}, ended, true
 }
