@@ -3,7 +3,6 @@ package hitl
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"sort"
 	"strings"
 )
@@ -26,8 +25,29 @@ type Block struct {
 	Pushed bool `json:"pushed,omitempty"`
 }
 
-// pushed finds runs that move the rest of a text out of sight.
-var pushed = regexp.MustCompile(`[ \t]{20,}\S|\n([ \t]*\n){4,}[ \t]*\S`)
+// pushed finds runs that move the rest of a text out of sight: 20 blanks, or
+// four empty lines. It is no regular expression because texts are as long as
+// agents like and this is asked of every one.
+func pushed(s string) bool {
+	blanks, breaks := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ' ', '\t':
+			blanks++
+		case '\n':
+			blanks = 0
+			breaks++
+		case '\r', '\f':
+			blanks, breaks = 0, 0
+		default:
+			if blanks >= 20 || breaks >= 5 {
+				return true
+			}
+			blanks, breaks = 0, 0
+		}
+	}
+	return false
+}
 
 // View returns what a person must see of a request before deciding. Nothing is
 // cut and every field of the tool's input appears.
@@ -98,14 +118,14 @@ func takeDiff(in map[string]json.RawMessage, blocks *[]Block) {
 	}
 	*blocks = append(*blocks, Block{
 		Label: "Change", Form: "diff", Old: before, New: after, Lines: lines(after),
-		Hidden: h1 + h2, Pushed: pushed.MatchString(before) || pushed.MatchString(after),
+		Hidden: h1 + h2, Pushed: pushed(before) || pushed(after),
 	})
 	delete(in, "old_string")
 	delete(in, "new_string")
 }
 
 func textBlock(label, form, text string, hidden int) Block {
-	return Block{Label: label, Form: form, Text: text, Lines: lines(text), Hidden: hidden, Pushed: pushed.MatchString(text)}
+	return Block{Label: label, Form: form, Text: text, Lines: lines(text), Hidden: hidden, Pushed: pushed(text)}
 }
 
 func jsonBlock(label string, raw json.RawMessage) Block {

@@ -73,6 +73,9 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 		FilePath string `json:"file_path"`
 	}
 	_ = json.Unmarshal(r.Tool.Input, &in) // another shape has neither
+	if len(in.Command) > maxJudged || len(in.FilePath) > maxJudged {
+		return "high", "too long to judge"
+	}
 	switch r.Tool.Name {
 	case "Bash":
 		level, reason = "medium", "runs a command"
@@ -98,6 +101,10 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 	}
 	return "medium", ""
 }
+
+// maxJudged is the longest text that the rules read, in bytes. Nobody reads a
+// longer command either, and the rules would take a second for a megabyte.
+const maxJudged = 16 << 10
 
 // texts is the input as it was written, and what its strings say: JSON can
 // write every letter as an escape.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ func TestAssess(t *testing.T) {
 		{"a key file", "Write", `{"file_path":"/root/.ssh/authorized_keys","content":""}`, "", "high"},
 		{"the agent raises", "Read", `{"file_path":"a.go"}`, "high", "high"},
 		{"the agent cannot lower", "Bash", `{"command":"rm -rf /"}`, "low", "high"},
+		{"B-54 nobody reads so much", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `"}`, "", "high"},
+		{"B-56 long and critical", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `cat /home/ada/.local/share/banksman/creds"}`, "", "critical"},
 		{"no object", "Bash", `"rm"`, "", "medium"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
