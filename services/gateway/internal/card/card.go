@@ -3,6 +3,7 @@
 package card
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -144,8 +145,14 @@ func Visible(s string) string {
 	return out
 }
 
-// Line is Visible, bounded for a list.
-func Line(s string) string { return Cut(Visible(s)) }
+// Line is Visible on one line, bounded for a list: a title of 200 empty lines
+// would push everything else off the page.
+func Line(s string) string {
+	if strings.ContainsAny(s, "\n\t") {
+		s = strings.Join(strings.Fields(s), " ")
+	}
+	return Cut(Visible(s))
+}
 
 // Cut bounds a text for a list; the whole is in the body or the request.
 func Cut(s string) string { return cutRunes(s, maxText) }

@@ -352,3 +352,22 @@ func TestAGatewayThatCannotStoreDecisionsIsNotReady_invariant4(t *testing.T) {
 	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
 	require.NoError(t, e.Healthy())
 }
+
+func TestTitlesAndNamesStayOnOneLine_B54(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	r := request("k1", func(r *hitl.Request) {
+		r.Title = "Run\tthis" + strings.Repeat("\n", 400) + "now"
+		r.AgentName = "Claude\n\nApproved"
+		r.Tool.Name = "Ba\nsh"
+	})
+	w.ask(w.connect(), r)
+	pending(t, e, r.ID)
+	got, err := e.Interaction(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, "Run this now", got.Title)
+	for _, text := range []string{got.Title, got.AgentName, got.ToolName, got.Headline} {
+		require.NotContains(t, text, "\n")
+	}
+}
