@@ -300,7 +300,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-c:
 		case <-r.Context().Done():
-			return
+			panic(http.ErrAbortHandler) // a return would be an empty good reply
 		}
 	}
 	if st.Status != 0 {

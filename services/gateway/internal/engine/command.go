@@ -34,7 +34,10 @@ func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 		}
 		s.Prompt = "Show me what you ask people"
 	}
-	if len(e.Runtimes()) == 0 {
+	e.mu.Lock()
+	served := e.workers.Serves(subject.Token(s.Tenant), subject.Token(s.Pool), s.Runtime)
+	e.mu.Unlock()
+	if !served {
 		return "", api.ErrNoWorker
 	}
 	if err := e.opts.Journal.Enqueue(ctx, s); err != nil {

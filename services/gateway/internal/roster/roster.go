@@ -66,6 +66,16 @@ func (r *Roster) Sweep(now, since time.Time) (late, gone []Key) {
 	return late, gone
 }
 
+// Serves reports whether a reachable worker of an owner can run a runtime.
+func (r *Roster) Serves(tenant, owner, runtime string) bool {
+	for k, w := range r.workers {
+		if k.Tenant == tenant && k.Owner == owner && !w.late && slices.Contains(w.runtimes, runtime) {
+			return true
+		}
+	}
+	return false
+}
+
 // Runtimes are what the reachable workers can run, sorted.
 func (r *Roster) Runtimes() []string {
 	out := []string{}

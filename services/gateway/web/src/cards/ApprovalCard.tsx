@@ -165,9 +165,9 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
         <div role="group" aria-label="The agent’s own choices" className="flex flex-wrap gap-2">
           {own.map((o) => (
             <Button key={o.option_id} small data-testid={`option-${o.option_id}`} disabled={off || (o.effect === "allow" && locked)}
-              onClick={() => say(o.option_id, { option_id: o.option_id })}>
-              <Verbatim text={o.name} />
-              <span className="text-faint">{o.effect === "allow" ? "approves" : "denies"}</span>
+              className="max-w-full whitespace-normal! text-left [overflow-wrap:anywhere]" onClick={() => say(o.option_id, { option_id: o.option_id })}>
+              <span className="flex-none text-faint">{o.effect === "allow" ? "approves" : "denies"}</span>
+              <span className="min-w-0"><Verbatim text={o.name} /></span>
             </Button>
           ))}
         </div>
