@@ -5,6 +5,7 @@ import "time"
 // Limits of sockets and event streams; a zero field takes its default.
 type Limits struct {
 	Queue    int           // bytes of events that may wait for a slow reader; 256 KiB
+	Patience time.Duration // how long a burst may be above Queue while nothing gets through; 250 ms
 	Sockets  int           // sockets of one person, and as many event streams; 20
 	Write    time.Duration // one write; 10 s
 	SignIn   time.Duration // from the handshake to the auth frame; 5 s
@@ -30,6 +31,7 @@ func (l Limits) WithDefaults() Limits {
 		}
 	}
 	num(&l.Queue, 256<<10)
+	def(&l.Patience, 250*time.Millisecond)
 	num(&l.Sockets, 20)
 	num(&l.Watching, 64)
 	def(&l.Write, 10*time.Second)

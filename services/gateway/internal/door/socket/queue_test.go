@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -11,7 +12,7 @@ import (
 // that nobody who reads is cut for the server's own repetition.
 func TestNewerStateStandsForTheOlder(t *testing.T) {
 	t.Parallel()
-	s := &socket{h: &Hub{}, writing: true} // as if a writer were busy
+	s := &socket{h: &Hub{}, writing: true} // as if a writer were busy, for long
 	s.h.o.Limits.Queue = 1000
 	frame := func(c byte) []byte { return bytes.Repeat([]byte{c}, 400) }
 	s.add(frame('e'), "")
@@ -26,4 +27,29 @@ func TestNewerStateStandsForTheOlder(t *testing.T) {
 	// Another session's state is another thing, and the limit still holds.
 	s.add(frame('x'), "two")
 	require.True(t, s.ended)
+}
+
+// What the server says in one breath is more than a queue: a reader that keeps
+// up is not cut for it, one that does not is.
+func TestOnlyAReaderThatStallsIsCut(t *testing.T) {
+	t.Parallel()
+	busy := func() *socket {
+		s := &socket{h: &Hub{}, writing: true, moved: time.Now()}
+		s.h.o.Limits.Queue, s.h.o.Limits.Patience = 1000, time.Minute
+		return s
+	}
+	frame := bytes.Repeat([]byte{'x'}, 400)
+	s := busy()
+	for range 30 {
+		s.add(frame, "")
+	}
+	require.False(t, s.ended, "a burst")
+	s.moved = s.moved.Add(-2 * time.Minute)
+	s.add(frame, "")
+	require.True(t, s.ended, "nothing got through for too long")
+	s = busy()
+	for range maxBurst * 3 {
+		s.add(frame, "")
+	}
+	require.True(t, s.ended, "and there is an end to it")
 }

@@ -28,6 +28,9 @@ const (
 // maxBatch is how much that waits leaves in one message, in bytes.
 const maxBatch = 128 << 10
 
+// maxBurst bounds what waits, in queues, however fast the reader is.
+const maxBurst = 16
+
 // inFlight bounds what one socket has under way at once.
 const inFlight = 8
 
@@ -53,8 +56,9 @@ type socket struct {
 
 	mu      sync.Mutex
 	queue   []out
-	owed    int // bytes of events that wait or are being written
-	bulk    int // bytes of pages that wait or are being written
+	owed    int       // bytes of events that wait or are being written
+	moved   time.Time // when something last got through, or began to wait
+	bulk    int       // bytes of pages that wait or are being written
 	room    chan struct{}
 	writing bool
 	held    bool // the snapshot comes first: nothing is written yet
@@ -309,8 +313,9 @@ func (s *socket) add(frame []byte, whole string) {
 			return o.whole == whole
 		})
 	}
-	// One frame alone is always taken, whatever its size.
-	if s.owed > 0 && s.owed+len(frame) > s.h.o.Limits.Queue {
+	// One frame alone is always taken, whatever its size. What the server says
+	// at once is no sign of a slow reader; what does not get through is.
+	if s.owed > 0 && s.stalls(len(frame)) {
 		s.end(wire.CloseSlow, "read too slowly")
 		return
 	}
@@ -319,12 +324,20 @@ func (s *socket) add(frame []byte, whole string) {
 	s.wake()
 }
 
+// stalls reports whether the reader is too slow for what waits and more bytes.
+// Called with the lock held.
+func (s *socket) stalls(more int) bool {
+	l := s.h.o.Limits
+	total := s.owed + more
+	return total > l.Queue && (total > maxBurst*l.Queue || time.Since(s.moved) > l.Patience)
+}
+
 // wake starts the writer unless it runs. Called with the lock held.
 func (s *socket) wake() {
 	if s.writing || s.held && !s.ended {
 		return
 	}
-	s.writing = true
+	s.writing, s.moved = true, time.Now()
 	// The goroutine that got us here is counted, so the count is not zero.
 	s.h.wg.Add(1)
 	go s.write()
@@ -375,6 +388,7 @@ func (s *socket) write() {
 		s.mu.Lock()
 		s.owed -= owed
 		s.bulk -= bulk
+		s.moved = time.Now()
 		if s.room != nil {
 			close(s.room)
 			s.room = nil
@@ -452,6 +466,8 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 	case !now.Before(s.session.ExpiresAt):
 		s.end(wire.CloseBadAuth, "the session has expired: sign in again")
 	case s.held: // a ping would not be written
+	case len(s.queue) > 0 && s.stalls(0): // one frame alone has the time of a write
+		s.end(wire.CloseSlow, "read too slowly")
 	case !s.pinged.IsZero():
 		if now.Sub(s.pinged) > l.Pong {
 			s.end(wire.CloseStale, "no answer to a ping")
