@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
@@ -71,7 +72,7 @@ type Options struct {
 // Gateway is a running gateway.
 type Gateway struct {
 	log    *slog.Logger
-	conn   *connection
+	conn   *dial.Conn
 	listen net.Listener
 	base   *url.URL
 	engine *engine.Engine
@@ -106,7 +107,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
-	if g.conn, err = connect(ctx, o.Credentials, o.NATS, g.log); err != nil {
+	if g.conn, err = dial.Service(ctx, "gateway", o.Credentials, o.NATS, g.log); err != nil {
 		return g, err
 	}
 	if err := journal.Check(ctx, g.conn.Conn, journal.Config{Tenants: []string{o.Tenant}}); err != nil {
@@ -250,7 +251,7 @@ func (g *Gateway) release() {
 		_ = g.listen.Close() // closed by the server already, or not needed
 	}
 	if g.conn != nil {
-		g.conn.close()
+		g.conn.Shut()
 	}
 }
 
@@ -282,8 +283,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	})
 	fore.Go(func() {
 		select {
-		case <-g.conn.closed:
-			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.conn.why()))
+		case <-g.conn.Gone():
+			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.conn.Why()))
 		case <-front.Done():
 		}
 	})

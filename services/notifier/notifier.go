@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
@@ -56,7 +57,7 @@ type Options struct {
 // Notifier is one replica of the service.
 type Notifier struct {
 	log    *slog.Logger
-	conn   *connection
+	conn   *dial.Conn
 	engine *engine.Engine
 	tenant string
 	routes []engine.Route
@@ -96,7 +97,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		}
 		n.routes = append(n.routes, r)
 	}
-	if n.conn, err = connect(ctx, o.Credentials, o.NATS, log); err != nil {
+	if n.conn, err = dial.Service(ctx, "notifier", o.Credentials, o.NATS, log); err != nil {
 		return nil, err
 	}
 	l, err := ledger.Open(ctx, n.conn.Conn, o.Config.LedgerReplicas)
@@ -152,8 +153,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.conn.closed:
-			return n.conn.why()
+		case <-n.conn.Gone():
+			return n.conn.Why()
 		}
 	})
 	n.log.Info("notifier is running", "channels", len(n.routes))
@@ -166,7 +167,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 // Close gives the connection up. Run does it by itself.
 func (n *Notifier) Close() {
 	n.close.Do(func() {
-		n.conn.close()
+		n.conn.Shut()
 		for _, r := range n.routes {
 			if c, ok := r.Channel.(interface{ Close() }); ok {
 				c.Close()
