@@ -192,6 +192,16 @@ func TestSeparateProcesses_B48_B50(t *testing.T) {
 		return false
 	}
 	require.Eventually(t, func() bool { return find(one, tm.tokens[0]) }, patience, 50*time.Millisecond)
+	// The notifier tells of it while it waits.
+	require.Eventually(t, func() bool {
+		types, bodies := hook.got()
+		for i := range types {
+			if types[i] == "banksman.interaction.opened" && strings.Contains(bodies[i], ask.ID) {
+				return true
+			}
+		}
+		return false
+	}, patience, 50*time.Millisecond)
 	one.kill()
 	tm.nats.kill()
 	for _, w := range tm.workers {
@@ -214,16 +224,7 @@ func TestSeparateProcesses_B48_B50(t *testing.T) {
 	require.Zero(t, asker.wait())
 	asker.line(`"outcome":"allowed"`)
 
-	// The notifier told of it with a good signature, and without the input.
-	require.Eventually(t, func() bool {
-		types, bodies := hook.got()
-		for i := range types {
-			if types[i] == "banksman.interaction.opened" && strings.Contains(bodies[i], ask.ID) {
-				return true
-			}
-		}
-		return false
-	}, patience, 50*time.Millisecond)
+	// With a good signature, and without the input.
 	_, bodies := hook.got()
 	for _, b := range bodies {
 		require.NotContains(t, b, "make release")

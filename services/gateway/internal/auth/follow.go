@@ -40,6 +40,9 @@ func (s *Store) Follow(ctx context.Context, fn func(Notice)) error {
 		case <-ctx.Done():
 			return nil
 		case e, ok := <-w.Updates():
+			if !ok && ctx.Err() != nil {
+				return nil // the end of ctx closes the channel too
+			}
 			if !ok {
 				return fmt.Errorf("auth: follow: %w", ErrUnavailable)
 			}
