@@ -55,6 +55,9 @@ func TestCursorIsValidOnEveryGateway_C07_B19_invariant8(t *testing.T) {
 		return decodeState(t, back.Missed[len(back.Missed)-1]).PendingCount == 2
 	}, patience, time.Millisecond)
 
+	// On the stream too, not only admitted: else nothing would be missed.
+	require.Eventually(t, func() bool { return at(b).Events == 2 }, patience, time.Millisecond)
+
 	// A restarted gateway holds no history: the whole state comes, not silence.
 	stopB()
 	c, _ := w.gateway()
