@@ -144,7 +144,12 @@ clean-check: ## nothing above left a trace in the tree
 
 # ---- tests
 
-GOTESTSUM = $(BIN)/gotestsum --format-hide-empty-pkg --jsonfile $(REPORT)/$(1).json
+# Real servers, processes and browsers on two shared cores: what fails is run
+# again, at most twice and only where few fail. The first failure stays in the
+# output, and DONE tells how many runs there were.
+RERUN     ?= 2
+GOTESTSUM = $(BIN)/gotestsum --format-hide-empty-pkg --jsonfile $(REPORT)/$(1).json \
+	--rerun-fails=$(RERUN) --rerun-fails-max-failures=4
 
 .PHONY: unit
 unit: $(READY) ## Go tests with the race detector; PKG=./pkg/hitl/... RUN=TestName narrow them
@@ -155,13 +160,13 @@ unit: $(READY) ## Go tests with the race detector; PKG=./pkg/hitl/... RUN=TestNa
 .PHONY: e2e
 e2e: $(READY) ## the product as a whole, in a real browser and terminal; RUN=TestName narrows it
 	@mkdir -p $(REPORT)
-	@$(call GOTESTSUM,e2e) --format testname -- \
-		$(E2E_FLAGS) -count=1 -vet=off -p 1 -timeout 30m -run '$(RUN)' ./$(E2E)/...
+	@$(call GOTESTSUM,e2e) --format testname --packages ./$(E2E)/... -- \
+		$(E2E_FLAGS) -count=1 -vet=off -p 1 -timeout 30m -run '$(RUN)'
 
 .PHONY: test-tools
 test-tools: $(READY) ## tests of the tools of this file
 	@mkdir -p $(REPORT)
-	@cd tools && GOWORK=off $(call GOTESTSUM,tools) --format pkgname -- -count=1 ./...
+	@cd tools && GOWORK=off $(call GOTESTSUM,tools) --format pkgname --packages ./... -- -count=1
 
 .PHONY: fuzz-seeds
 fuzz-seeds: ## the seeds of all fuzz targets (part of unit as well)
