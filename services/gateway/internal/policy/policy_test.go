@@ -24,7 +24,7 @@ func TestAssess(t *testing.T) {
 		{"B-56 the data directory", "Read", `{"file_path":"/home/ada/.local/share/banksman/creds/gateway.json"}`, "", "critical"},
 		{"B-56 the data directory in escapes", "Read", `{"file_path":"\/home\u002fada/.local/share/b\u0061nksman/creds"}`, "", "critical"},
 		{"reading", "Read", `{"file_path":"a.go"}`, "", "low"},
-		{"a key file", "Write", `{"file_path":"/root/.ssh/authorized_keys","content":""}`, "", "high"},
+		{"a key file", "Write", `{"file_path":"/home/ada/.ssh/authorized_keys","content":""}`, "", "high"},
 		{"the agent raises", "Read", `{"file_path":"a.go"}`, "high", "high"},
 		{"the agent cannot lower", "Bash", `{"command":"rm -rf /"}`, "low", "high"},
 		{"B-54 nobody reads so much", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `"}`, "", "high"},
