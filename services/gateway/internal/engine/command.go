@@ -34,10 +34,7 @@ func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 		}
 		s.Prompt = "Show me what you ask people"
 	}
-	e.mu.Lock()
-	served := e.workers.Serves(subject.Token(s.Tenant), subject.Token(s.Pool), s.Runtime)
-	e.mu.Unlock()
-	if !served {
+	if !e.view.Serves(subject.Token(s.Tenant), subject.Token(s.Pool), s.Runtime) {
 		return "", api.ErrNoWorker
 	}
 	if err := e.opts.Journal.Enqueue(ctx, s); err != nil {
@@ -48,9 +45,7 @@ func (e *Engine) Start(ctx context.Context, s *hitl.Start) (string, error) {
 
 // Command implements api.Engine.
 func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.CommandReply, error) {
-	e.mu.Lock()
-	key, err := e.sessionByID(id)
-	e.mu.Unlock()
+	key, err := e.view.Session(id)
 	if err != nil {
 		return hitl.CommandReply{}, err
 	}
@@ -74,32 +69,6 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 
 // ResolveSession implements api.Engine.
 func (e *Engine) ResolveSession(id string) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	key, err := e.sessionByID(id)
+	key, err := e.view.Session(id)
 	return key.String(), err
-}
-
-// sessionByID finds a session by its key or its plain id. Called with the lock
-// held.
-func (e *Engine) sessionByID(id string) (subject.Session, error) {
-	if ref, ok := subject.ParseRef(id); ok {
-		key := subject.Session(ref)
-		if e.sessions[key] != nil {
-			return key, nil
-		}
-	}
-	var hits []subject.Session
-	for key, s := range e.sessions {
-		if s.state.SessionID == id {
-			hits = append(hits, key)
-		}
-	}
-	switch len(hits) {
-	case 0:
-		return subject.Session{}, api.ErrNotFound
-	case 1:
-		return hits[0], nil
-	}
-	return subject.Session{}, api.ErrAmbiguous
 }

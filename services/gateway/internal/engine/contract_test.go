@@ -214,10 +214,9 @@ func TestEveryEndIsToldOnce_D3_05_D2_06_D0_09_D0_47(t *testing.T) {
 			row.end(t, r, raw)
 			require.Equal(t, row.want, outcome(t, e, r).Outcome)
 			rec.one(t, key, hitl.EventInteractionResponse)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			require.Zero(t, e.deadlines.Len(), "its timer stops with it")
-			require.Empty(t, e.open)
+			_, next := e.view.Due(1000 * time.Hour)
+			require.Equal(t, 1000*time.Hour, next, "its timer stops with it")
+			require.Zero(t, e.view.Len())
 		})
 	}
 	// Long after every deadline, nothing more comes of any of them.
@@ -392,16 +391,14 @@ func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06_invarian
 	pending(t, e, b.ID, c.ID)
 	require.Equal(t, hitl.AlreadyDecided, by("a", "b__c", hitl.KindApproval, deny).Status, "it resolves once")
 	// Also between a decision and its closed event.
-	e.mu.Lock()
-	e.open[ref(c)].decided = true
-	e.mu.Unlock()
+	e.view.Decided(ref(c))
 	pending(t, e, b.ID)
 	for _, st := range e.Sessions() {
 		require.Equal(t, st.SessionID == "a__b", st.PendingRequest != nil, "what is decided does not show as open")
 	}
 	late := &api.Attempt{}
 	late.SessionID, late.ToolCallID = "other", "b__c"
-	got, err := e.resolve(late)
+	got, err := e.view.Resolve(late)
 	require.NoError(t, err)
 	require.Equal(t, ref(c), got)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 )
 
 // jitter spreads the gateways that reach the same deadline, so that mostly one
@@ -16,13 +17,9 @@ func (e *Engine) watchDeadlines(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		e.mu.Lock()
-		now := e.now()
-		over := e.deadlines.Take(now)
-		wait := e.deadlines.Next(now, time.Hour)
-		e.mu.Unlock()
-		for _, en := range over {
-			e.expireSoon(en)
+		over, wait := e.view.Due(time.Hour)
+		for _, d := range over {
+			e.expireSoon(d)
 		}
 		timer.Reset(wait)
 		select {
@@ -34,27 +31,22 @@ func (e *Engine) watchDeadlines(ctx context.Context) error {
 	}
 }
 
-func (e *Engine) expireSoon(en *entry) {
+func (e *Engine) expireSoon(d projection.Due) {
 	e.later(time.Minute, func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(time.Duration(rand.Int64N(int64(jitter)))):
 		}
-		winner, err := e.settle(ctx, en.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+		winner, err := e.settle(ctx, d.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {
-			e.log.Error("expiry not stored, trying again", "interaction", en.summary.Key, "error", err)
-			e.mu.Lock()
-			if e.open[en.Ref] == en && !en.alarm.Waits() {
-				en.alarm, _ = e.deadlines.Add(en, e.now().Add(time.Second))
-				signal(e.alarm)
-			}
-			e.mu.Unlock()
+			e.log.Error("expiry not stored, trying again", "interaction", d.Ref.String(), "error", err)
+			e.view.Again(d.Ref, time.Second)
 			return
 		}
 		if winner.Outcome != hitl.Expired {
 			return // somebody was faster
 		}
-		e.log.Warn("expired: nobody decided in time", "interaction", en.summary.Key, "kind", en.summary.Kind, "tool", en.summary.ToolName)
+		e.log.Warn("expired: nobody decided in time", "interaction", d.Ref.String(), "kind", d.Kind, "tool", d.Tool)
 	})
 }

@@ -39,7 +39,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if a.RequestID == "" && a.ToolCallID == "" {
 		return api.Invalid(hitl.Invalid("request_id", "is missing"))
 	}
-	ref, err := e.resolve(a)
+	ref, err := e.view.Resolve(a)
 	if err != nil {
 		return api.Failure(err)
 	}
@@ -123,87 +123,6 @@ func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
 	return hitl.Receipt{Status: hitl.AlreadyDecided, Error: "decided already", Decision: w.Decision}
 }
 
-// resolve finds whom an attempt means. A session, where named, must be the
-// interaction's own.
-func (e *Engine) resolve(a *api.Attempt) (subject.Ref, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a.RequestID != "" {
-		ref, err := e.lookup(a.RequestID)
-		if err != nil {
-			return ref, err
-		}
-		if a.SessionID != "" && !e.inSession(ref, a.SessionID) {
-			return subject.Ref{}, api.ErrNotFound
-		}
-		return ref, nil
-	}
-	// Tool call ids are unique inside a turn only: they name the one open
-	// interaction of a session that carries them.
-	key, err := e.sessionByID(a.SessionID)
-	if err != nil {
-		return subject.Ref{}, err
-	}
-	var hits []subject.Ref
-	var decided *subject.Ref // its closed event is still on its way
-	if s := e.sessions[key]; s != nil {
-		for _, en := range s.pending {
-			switch {
-			case en.summary.ToolCallID != a.ToolCallID:
-			case en.decided:
-				decided = &en.Ref
-			default:
-				hits = append(hits, en.Ref)
-			}
-		}
-	}
-	if len(hits) == 0 {
-		if decided != nil {
-			return *decided, nil
-		}
-		if ref, ok := e.closed.ByToolCall(key, a.ToolCallID); ok {
-			return ref, nil
-		}
-		return subject.Ref{}, api.ErrNotFound
-	}
-	if len(hits) > 1 {
-		return subject.Ref{}, hitl.Invalid("tool_call_id", "names more than one interaction: use request_id")
-	}
-	return hits[0], nil
-}
-
-// lookup turns an id or a key into a ref; unknown keys pass, because the
-// record may know more than this gateway holds. Called with the lock held.
-func (e *Engine) lookup(id string) (subject.Ref, error) {
-	if ref, ok := subject.ParseRef(id); ok {
-		return ref, nil
-	}
-	refs := e.byID[id]
-	if len(refs) == 0 {
-		refs = e.closed.ByPlainID(id)
-	}
-	switch len(refs) {
-	case 0:
-		return subject.Ref{}, api.ErrNotFound
-	case 1:
-		return refs[0], nil
-	}
-	return subject.Ref{}, api.ErrAmbiguous
-}
-
-func (e *Engine) inSession(ref subject.Ref, session string) bool {
-	var key subject.Session
-	var id string
-	if en := e.open[ref]; en != nil {
-		key, id = en.session, en.summary.SessionID
-	} else if c := e.closed.Get(ref); c != nil {
-		key, id = subject.NewSession(c.Tenant, c.Owner, c.SessionID), c.SessionID
-	} else {
-		return true // not held here: find settles it by the stored request
-	}
-	return session == key.String() || session == id
-}
-
 // errUnread is for a stored request that cannot be read here: intake will soon
 // have refused it, or shown it as the one reader that counts.
 var errUnread = fmt.Errorf("%w yet", api.ErrNotFound)
@@ -211,13 +130,10 @@ var errUnread = fmt.Errorf("%w yet", api.ErrNotFound)
 // find loads what is to be decided: the open request, or the decision that
 // exists already.
 func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *journal.StoredDecision, error) {
-	e.mu.Lock()
-	en := e.open[ref]
 	var t *record.Target
-	if en != nil && !en.decided {
-		t = &record.Target{Admission: en.Admission, Raw: en.raw, Digest: en.summary.Digest}
+	if p, ok := e.view.Pending(ref); ok && !p.Decided {
+		t = &record.Target{Admission: p.Admission, Raw: p.Raw, Digest: p.Digest}
 	}
-	e.mu.Unlock()
 	if t == nil || t.Raw == nil {
 		w, err := e.opts.Journal.Decision(ctx, ref)
 		if err == nil {
@@ -302,11 +218,7 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 
 // decided hides what has a decision now and tells the streams.
 func (e *Engine) decided(t *record.Target, w *journal.StoredDecision) {
-	e.mu.Lock()
-	if en := e.open[t.Ref]; en != nil {
-		en.decided = true
-	}
-	e.mu.Unlock()
+	e.view.Decided(t.Ref)
 	e.finishLater(t.Ref, w)
 }
 

@@ -154,7 +154,7 @@ func TestAcksCountForTheDecisionTheyName_B49(t *testing.T) {
 		w.store(nc, subject.Ack(ref(r), stage), body)
 	}
 	ack(hitl.Applied, "none yet")
-	require.Eventually(t, func() bool { return seen(e, ref(r)) == 1 }, patience, time.Millisecond)
+	heard(t, e, 1)
 	got := e.Decide(t.Context(), answer(r, raw, "ada", allow))
 	require.Equal(t, hitl.Accepted, got.Status)
 	ack(hitl.Refused, "another")
@@ -175,14 +175,10 @@ func TestAcksCountForTheDecisionTheyName_B49(t *testing.T) {
 	}
 }
 
-// seen is how many acks wait for the closed event.
-func seen(e *Engine, ref subject.Ref) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if en := e.open[ref]; en != nil {
-		return len(en.acks)
-	}
-	return 0
+// heard waits until a gateway has read so many messages of the transcripts.
+func heard(t *testing.T, e *Engine, n int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return e.view.Position().Transcripts == n }, patience, time.Millisecond)
 }
 
 func TestAnAckBeforeTheClosedEventIsKept_B49(t *testing.T) {
@@ -196,7 +192,7 @@ func TestAnAckBeforeTheClosedEventIsKept_B49(t *testing.T) {
 	body, err := hitl.Marshal(hitl.Ack{V: 1, Stage: hitl.Delivered, DecisionID: "d1"})
 	require.NoError(t, err)
 	w.store(nc, subject.Ack(ref(r), hitl.Delivered), body)
-	require.Eventually(t, func() bool { return seen(e, ref(r)) == 1 }, patience, time.Millisecond)
+	heard(t, e, 1)
 	// Another gateway decides: the asker had it before this one hears of it.
 	_, won, err := w.journal(nc).Decide(t.Context(), ref(r), &hitl.Decision{
 		V: 1, DecisionID: "d1", InteractionID: r.ID, Digest: hitl.Digest(raw), Content: hitl.Content{Outcome: hitl.Denied},

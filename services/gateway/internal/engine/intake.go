@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -72,11 +73,7 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, m journal.Mes
 	digest := hitl.Digest(m.Data)
 	// Shown while the write is under way: it is stored already, and nobody
 	// has decided.
-	e.mu.Lock()
-	if e.admit(r, m.Data, digest, a, false) {
-		e.touch(subject.NewSession(r.Tenant, r.Owner, r.SessionID))
-	}
-	e.mu.Unlock()
+	e.view.Admit(projection.NewEntry(r, m.Data, digest, a))
 	return e.writeOpen(ctx, r, m.Data, digest, a)
 }
 
@@ -141,14 +138,11 @@ func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.Store
 	session := record.NoSession
 	if r != nil {
 		session = subject.Token(r.SessionID)
-		e.mu.Lock()
-		en := e.open[ref]
-		opened := en != nil && en.opened
-		if en != nil {
-			a.Attempt = en.Attempt
+		p, held := e.view.Pending(ref)
+		if held {
+			a.Attempt = p.Attempt
 		}
-		e.mu.Unlock()
-		if !opened {
+		if !p.Opened {
 			raw, err := w.Request()
 			if err == nil {
 				err = e.writeOpen(ctx, r, raw, w.Digest, a)

@@ -9,6 +9,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/record"
@@ -21,61 +22,22 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 	if limit <= 0 || limit > 1000 {
 		limit = 1000
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := []wire.Interaction{}
-	now := e.now().UTC()
 	switch state {
 	case "", wire.StatePending:
-		entries := make([]*entry, 0, len(e.open))
-		for _, en := range e.open {
-			if !en.decided {
-				entries = append(entries, en)
-			}
-		}
-		slices.SortFunc(entries, func(a, b *entry) int {
-			return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.Seq, b.Seq))
-		})
-		for _, en := range entries[:min(limit, len(entries))] {
-			sum := en.summary
-			sum.ServerTime = now
-			if s := e.sessions[en.session]; s != nil {
-				sum.Unreachable = s.known && e.unreachable(s)
-			}
-			out = append(out, wire.Interaction{ID: sum.RequestID, Summary: sum, State: wire.StatePending})
-		}
+		return e.view.ListOpen(limit), nil
 	case wire.StateClosed:
-		for _, c := range e.closed.Newest(limit) {
-			sum := c.Summary
-			sum.ServerTime = now
-			out = append(out, wire.Interaction{
-				ID: c.RequestID, Summary: sum, State: wire.StateClosed, Outcome: c.Outcome,
-				Decision: c.Decision, Trail: c.Trail,
-			})
-		}
-	default:
-		return nil, hitl.Invalid("state", "must be pending or closed")
+		return e.view.ListClosed(limit), nil
 	}
-	return out, nil
+	return nil, hitl.Invalid("state", "must be pending or closed")
 }
 
 // Interaction implements api.Engine.
 func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {
-	e.mu.Lock()
-	ref, err := e.lookup(id)
+	ref, err := e.view.Lookup(id)
 	if err != nil {
-		e.mu.Unlock()
 		return nil, err
 	}
-	var attempt int
-	var unreachable bool
-	if en := e.open[ref]; en != nil {
-		attempt = en.Attempt
-		if s := e.sessions[en.session]; s != nil {
-			unreachable = s.known && e.unreachable(s)
-		}
-	}
-	e.mu.Unlock()
+	p, _ := e.view.Pending(ref)
 	t, w, err := e.find(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -84,7 +46,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	if w == nil {
 		out.Summary = card.Summarize(t.Request, t.Digest, t.Admission)
 		out.Body = card.Body(t.Request, t.Raw)
-		out.Attempt, out.Unreachable = max(attempt, t.Attempt), unreachable
+		out.Attempt, out.Unreachable = max(p.Attempt, t.Attempt), p.Unreachable
 		out.ServerTime = e.now().UTC()
 		return out, nil
 	}
@@ -119,13 +81,11 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 
 // Transcript implements api.Engine.
 func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.Event, bool, error) {
-	e.mu.Lock()
-	key, err := e.sessionByID(id)
-	now := e.pos
-	e.mu.Unlock()
+	key, err := e.view.Session(id)
 	if err != nil {
 		return nil, false, err
 	}
+	now := e.view.Position()
 	start, ok := cursor.Parse(from)
 	reset := from != "" && (!ok || !start.SameEpoch(now))
 	if reset || from == "" {
@@ -138,3 +98,15 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 	events, err := replay.Read(ctx, e.opts.Journal, key, start, end)
 	return events, reset && err == nil, err
 }
+
+// Sessions implements api.Engine.
+func (e *Engine) Sessions() []wire.ProcessState { return e.view.Sessions() }
+
+// Watch implements api.Engine.
+func (e *Engine) Watch(from string, fn func(api.Update)) api.Watch { return e.view.Watch(from, fn) }
+
+// Cursor implements api.Engine.
+func (e *Engine) Cursor() string { return e.view.Position().String() }
+
+// Runtimes implements api.Engine.
+func (e *Engine) Runtimes() []string { return e.view.Runtimes() }

@@ -2,15 +2,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
-	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -35,33 +33,15 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pos = cursor.Of(events, transcripts)
-	e.ringFrom = e.pos
-
-	err = j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, func(m journal.Message) error {
-		p, err := subject.Parse(m.Subject)
-		if err != nil {
-			return nil
-		}
-		if st, ok := card.ReadState(p.SessionRef(), m.Data); ok {
-			e.onSession(p.SessionRef(), st, m)
-		}
+	e.view.Begin(cursor.Of(events, transcripts))
+	session := func(m journal.Message) error {
+		e.view.LoadSession(m)
 		return nil
-	})
-	if err != nil {
+	}
+	if err := j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, session); err != nil {
 		return err
 	}
-	err = j.Last(ctx, journal.Events, []string{"hitl.sgw.>"}, func(m journal.Message) error {
-		p, err := subject.Parse(m.Subject)
-		var v wire.SessionVerdict
-		if err == nil && json.Unmarshal(m.Data, &v) == nil {
-			e.onVerdict(p.SessionRef(), v)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := j.Last(ctx, journal.Events, []string{"hitl.sgw.>"}, session); err != nil {
 		return err
 	}
 	if err := e.loadClosed(ctx, events); err != nil {
@@ -102,7 +82,7 @@ func (e *Engine) loadRequest(ref subject.Ref, m journal.Message) {
 	if err != nil {
 		return // intake refuses it
 	}
-	e.admit(r, m.Data, hitl.Digest(m.Data), a, true)
+	e.view.LoadOpen(projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a))
 }
 
 // loadWaiting shows those whose open event exists although intake's floor has
@@ -156,16 +136,11 @@ func (e *Engine) loadWaiting(ctx context.Context, waiting []journal.Message) err
 func (e *Engine) loadClosed(ctx context.Context, events journal.Position) error {
 	from := events.First
 	// Two events an interaction.
-	if tail := uint64(2 * recentClosed); events.Last > tail && events.Last-tail > from {
+	if tail := uint64(2 * projection.RecentClosed); events.Last > tail && events.Last-tail > from {
 		from = events.Last - tail
 	}
 	return e.opts.Journal.Read(ctx, journal.Events, max(from, 1), []string{"hitl.ixe.*.*.*.*.closed"}, func(m journal.Message) error {
-		p, err := subject.Parse(m.Subject)
-		var ev wire.Ended
-		if err == nil && json.Unmarshal(m.Data, &ev) == nil {
-			c := ev.Closed
-			e.closed.Add(p.Ref(), &c)
-		}
+		e.view.LoadClosed(m)
 		return nil
 	})
 }

@@ -23,9 +23,7 @@ func decodeState(t *testing.T, frame []byte) wire.ProcessState {
 }
 
 func at(e *Engine) cursor.Position {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.pos
+	return e.view.Position()
 }
 
 func TestCursorIsValidOnEveryGateway_C07_B19_invariant8(t *testing.T) {

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+)
+
+// listen follows what is not stored: live deltas and heartbeats.
+func (e *Engine) listen() ([]*nats.Subscription, error) {
+	var subs []*nats.Subscription
+	for subj, fn := range map[string]nats.MsgHandler{
+		"hitl.live.*.*.*": e.onLive,
+		"hitl.beat.*.*.*": e.onBeat,
+	} {
+		sub, err := e.opts.Conn.Subscribe(subj, fn)
+		if err != nil {
+			return subs, fmt.Errorf("listen on %s: %w", subj, err)
+		}
+		subs = append(subs, sub)
+	}
+	return subs, nil
+}
+
+func (e *Engine) onLive(m *nats.Msg) {
+	if p, err := subject.Parse(m.Subject); err == nil {
+		e.view.ApplyLive(p.SessionRef(), journal.Message{Subject: m.Subject, Data: m.Data, Time: e.now().UTC()})
+	}
+}
+
+func (e *Engine) onBeat(m *nats.Msg) {
+	p, err := subject.Parse(m.Subject)
+	if err != nil {
+		return
+	}
+	if b, ok := card.ReadBeat(p.ID, m.Data); ok {
+		e.view.Beat(p.Tenant, p.Owner, b)
+	}
+}
+
+// watchWorkers notices workers that went silent. Silence counts only while
+// this gateway itself was connected.
+func (e *Engine) watchWorkers(ctx context.Context, connectedSince time.Time) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !e.opts.Conn.IsConnected() {
+			connectedSince = e.now()
+			continue
+		}
+		for _, g := range e.view.SweepWorkers(connectedSince) {
+			e.later(time.Minute, func(ctx context.Context) {
+				if err := e.opts.Journal.WriteGatewayState(ctx, g.Session, card.Encode(g.Verdict)); err != nil {
+					e.log.Warn("verdict on a session not stored", "session", g.Session.String(), "error", err)
+				}
+			})
+		}
+	}
+}
+
+// orphan ends an interaction whose asker is gone.
+func (e *Engine) orphan(ref subject.Ref, why string) {
+	e.later(time.Minute, func(ctx context.Context) {
+		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
+		if _, err := e.settle(ctx, ref, e.now(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
+			e.log.Warn("orphan not settled; its deadline will", "interaction", ref.String(), "error", err)
+		}
+	})
+}
+
+// reviveGrace is how long a dead session's new request waits for the word that
+// a successor has revived the session: that word comes by another stream.
+const reviveGrace = 2 * time.Second
+
+// doubtful ends what waits in a session that stays dead.
+func (e *Engine) doubtful(s subject.Session) {
+	e.later(time.Minute, func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(reviveGrace):
+			e.view.OrphanIfDead(s)
+		}
+	})
+}

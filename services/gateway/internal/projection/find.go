@@ -1,0 +1,168 @@
+package projection
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+)
+
+// Resolve finds whom an attempt means. A session, where named, must be the
+// interaction's own.
+func (p *Projection) Resolve(a *api.Attempt) (subject.Ref, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.RequestID != "" {
+		ref, err := p.lookup(a.RequestID)
+		if err != nil {
+			return ref, err
+		}
+		if a.SessionID != "" && !p.inSession(ref, a.SessionID) {
+			return subject.Ref{}, api.ErrNotFound
+		}
+		return ref, nil
+	}
+	// Tool call ids are unique inside a turn only: they name the one open
+	// interaction of a session that carries them.
+	key, err := p.sessionByID(a.SessionID)
+	if err != nil {
+		return subject.Ref{}, err
+	}
+	var hits []subject.Ref
+	var decided *subject.Ref // its closed event is still on its way
+	if s := p.sessions[key]; s != nil {
+		for _, en := range s.pending {
+			switch {
+			case en.summary.ToolCallID != a.ToolCallID:
+			case en.decided:
+				decided = &en.Ref
+			default:
+				hits = append(hits, en.Ref)
+			}
+		}
+	}
+	if len(hits) == 0 {
+		if decided != nil {
+			return *decided, nil
+		}
+		if ref, ok := p.closed.ByToolCall(key, a.ToolCallID); ok {
+			return ref, nil
+		}
+		return subject.Ref{}, api.ErrNotFound
+	}
+	if len(hits) > 1 {
+		return subject.Ref{}, hitl.Invalid("tool_call_id", "names more than one interaction: use request_id")
+	}
+	return hits[0], nil
+}
+
+// Lookup turns an interaction's id or key into a ref; unknown keys pass,
+// because the record may know more than this gateway holds.
+func (p *Projection) Lookup(id string) (subject.Ref, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lookup(id)
+}
+
+func (p *Projection) lookup(id string) (subject.Ref, error) {
+	if ref, ok := subject.ParseRef(id); ok {
+		return ref, nil
+	}
+	refs := p.byID[id]
+	if len(refs) == 0 {
+		refs = p.closed.ByPlainID(id)
+	}
+	switch len(refs) {
+	case 0:
+		return subject.Ref{}, api.ErrNotFound
+	case 1:
+		return refs[0], nil
+	}
+	return subject.Ref{}, api.ErrAmbiguous
+}
+
+func (p *Projection) inSession(ref subject.Ref, session string) bool {
+	var key subject.Session
+	var id string
+	if en := p.open[ref]; en != nil {
+		key, id = en.session, en.summary.SessionID
+	} else if c := p.closed.Get(ref); c != nil {
+		key, id = subject.NewSession(c.Tenant, c.Owner, c.SessionID), c.SessionID
+	} else {
+		return true // not held here: the stored request settles it
+	}
+	return session == key.String() || session == id
+}
+
+// Session finds a session by its key or its plain id.
+func (p *Projection) Session(id string) (subject.Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessionByID(id)
+}
+
+func (p *Projection) sessionByID(id string) (subject.Session, error) {
+	if ref, ok := subject.ParseRef(id); ok {
+		key := subject.Session(ref)
+		if p.sessions[key] != nil {
+			return key, nil
+		}
+	}
+	var hits []subject.Session
+	for key, s := range p.sessions {
+		if s.state.SessionID == id {
+			hits = append(hits, key)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return subject.Session{}, api.ErrNotFound
+	case 1:
+		return hits[0], nil
+	}
+	return subject.Session{}, api.ErrAmbiguous
+}
+
+// ListOpen lists what waits, oldest first, at most limit.
+func (p *Projection) ListOpen(limit int) []wire.Interaction {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entries := make([]*Entry, 0, len(p.open))
+	for _, en := range p.open {
+		if !en.decided {
+			entries = append(entries, en)
+		}
+	}
+	slices.SortFunc(entries, func(a, b *Entry) int {
+		return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.Seq, b.Seq))
+	})
+	out := []wire.Interaction{}
+	for _, en := range entries[:min(limit, len(entries))] {
+		sum := en.summary
+		sum.ServerTime = p.now().UTC()
+		if s := p.sessions[en.session]; s != nil {
+			sum.Unreachable = s.known && p.unreachable(s)
+		}
+		out = append(out, wire.Interaction{ID: sum.RequestID, Summary: sum, State: wire.StatePending})
+	}
+	return out
+}
+
+// ListClosed lists what was decided lately, newest first, at most limit.
+func (p *Projection) ListClosed(limit int) []wire.Interaction {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []wire.Interaction{}
+	for _, c := range p.closed.Newest(limit) {
+		sum := c.Summary
+		sum.ServerTime = p.now().UTC()
+		out = append(out, wire.Interaction{
+			ID: c.RequestID, Summary: sum, State: wire.StateClosed, Outcome: c.Outcome,
+			Decision: c.Decision, Trail: c.Trail,
+		})
+	}
+	return out
+}

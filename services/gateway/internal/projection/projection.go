@@ -1,0 +1,259 @@
+// Package projection turns the streams into what people see: the open set, the
+// sessions, what was decided lately, and the updates that watchers get. It
+// decides nothing and writes nothing; package engine feeds it and does both.
+package projection
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/due"
+	"github.com/banksman/banksman/services/gateway/internal/recent"
+	"github.com/banksman/banksman/services/gateway/internal/roster"
+)
+
+const (
+	ringSize       = 4096 // updates kept for clients that come back
+	maxEarlyAcks   = 8    // of one interaction, whose decision is not known here
+	beatInterval   = 5 * time.Second
+	unreachableAge = 3 * beatInterval
+)
+
+// RecentClosed is how many decided interactions are kept for lists.
+const RecentClosed = 2000
+
+// Options wire a Projection; all are required. The funcs are called with the
+// projection's lock held: they must not block and not call it.
+type Options struct {
+	Logger      *slog.Logger
+	Clock       func() time.Time
+	OrphanAfter time.Duration
+	// Orphan is told what an ended session still waits for.
+	Orphan func(ref subject.Ref, why string)
+	// Doubtful is told of a dead session in which something new waits.
+	Doubtful func(subject.Session)
+	// Alarm, of capacity 1, gets a value when the earliest deadline has changed.
+	Alarm chan<- struct{}
+}
+
+// Projection is safe for concurrent use.
+type Projection struct {
+	opts Options
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu        sync.Mutex
+	open      map[subject.Ref]*Entry
+	byID      map[string][]subject.Ref // open ones, by plain id
+	sessions  map[subject.Session]*session
+	workers   *roster.Roster
+	closed    *recent.List
+	deadlines due.Queue[*Entry]
+	pos       cursor.Position
+	ring      []api.Update
+	ringFrom  cursor.Position // the oldest cursor that the ring can serve
+	watchers  map[int]func(api.Update)
+	nextWatch int
+	dirty     map[subject.Session][]wire.Closed
+
+	flush chan struct{} // capacity 1: some session is dirty
+}
+
+// New makes an empty Projection.
+func New(o Options) *Projection {
+	return &Projection{
+		opts: o, log: o.Logger, now: o.Clock,
+		open:     map[subject.Ref]*Entry{},
+		byID:     map[string][]subject.Ref{},
+		sessions: map[subject.Session]*session{},
+		workers:  roster.New(unreachableAge, o.OrphanAfter),
+		closed:   recent.New(RecentClosed),
+		watchers: map[int]func(api.Update){},
+		dirty:    map[subject.Session][]wire.Closed{},
+		flush:    make(chan struct{}, 1),
+	}
+}
+
+// Entry is an interaction for the open set.
+type Entry struct {
+	card.Admission
+	session  subject.Session
+	summary  wire.Summary
+	raw      []byte            // the exact request where it is small, else nil
+	deadline time.Time         // zero: none
+	alarm    *due.Item[*Entry] // nil: none
+	fresh    bool              // its body was not sent yet
+	opened   bool              // its open event was seen: it is on the session's stream
+	decided  bool              // a decision is stored; its closed event follows
+	acks     []hitl.Ack        // that came before the closed event
+}
+
+// NewEntry prepares a request for the open set. It is where the work is, and
+// needs no lock.
+func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Entry {
+	en := &Entry{
+		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID),
+		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt),
+	}
+	en.summary.Body = card.Small(card.Body(r, raw))
+	if len(raw) <= wire.MaxInline {
+		en.raw = raw
+	}
+	return en
+}
+
+// Admit shows a request, unless its decision is known. Its open event is still
+// on its way.
+func (p *Projection) Admit(en *Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[en.Ref] == nil && p.insert(en) {
+		p.touch(en.session)
+	}
+}
+
+// LoadOpen is Admit for a request whose open event is stored, and before
+// anybody watches.
+func (p *Projection) LoadOpen(en *Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[en.Ref] == nil {
+		en.opened = true
+		p.insert(en)
+	}
+}
+
+// insert reports whether the interaction is shown now. Called with the lock
+// held, for what is not.
+func (p *Projection) insert(en *Entry) bool {
+	if p.closed.Has(en.Ref) {
+		return false
+	}
+	en.fresh = true
+	p.open[en.Ref] = en
+	p.byID[en.summary.RequestID] = append(p.byID[en.summary.RequestID], en.Ref)
+	s := p.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
+	s.insert(en)
+	if s.known && s.state.State == hitl.StateDead {
+		p.opts.Doubtful(s.key)
+	}
+	if !en.deadline.IsZero() {
+		p.wait(en, en.deadline)
+	}
+	return true
+}
+
+// remove takes an interaction out of the open set. Called with the lock held.
+func (p *Projection) remove(ref subject.Ref) *Entry {
+	en := p.open[ref]
+	if en == nil {
+		return nil
+	}
+	delete(p.open, ref)
+	id := en.summary.RequestID
+	refs := slices.DeleteFunc(slices.Clone(p.byID[id]), func(r subject.Ref) bool { return r == ref })
+	if len(refs) == 0 {
+		delete(p.byID, id)
+	} else {
+		p.byID[id] = refs
+	}
+	if s := p.sessions[en.session]; s != nil {
+		s.remove(en)
+	}
+	p.deadlines.Remove(en.alarm)
+	return en
+}
+
+// Pending is what is held of an open interaction.
+type Pending struct {
+	card.Admission
+	Raw         []byte // nil where it is large
+	Digest      string
+	Opened      bool // its open event was seen
+	Decided     bool // its closed event is on its way
+	Unreachable bool // its worker misses its heartbeats
+}
+
+// Pending finds an open interaction.
+func (p *Projection) Pending(ref subject.Ref) (Pending, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	en := p.open[ref]
+	if en == nil {
+		return Pending{}, false
+	}
+	out := Pending{
+		Admission: en.Admission, Raw: en.raw, Digest: en.summary.Digest, Opened: en.opened, Decided: en.decided,
+	}
+	if s := p.sessions[en.session]; s != nil {
+		out.Unreachable = s.known && p.unreachable(s)
+	}
+	return out, true
+}
+
+// Len is how many interactions are open.
+func (p *Projection) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
+// Decided hides what has a decision now; its closed event follows.
+func (p *Projection) Decided(ref subject.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if en := p.open[ref]; en != nil {
+		en.decided = true
+	}
+}
+
+// Due is an interaction whose deadline has come.
+type Due struct {
+	Ref  subject.Ref
+	Kind string
+	Tool string
+}
+
+// Due takes out what is due and says how long until the next is, at most limit.
+func (p *Projection) Due(limit time.Duration) ([]Due, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	var out []Due
+	for _, en := range p.deadlines.Take(now) {
+		out = append(out, Due{Ref: en.Ref, Kind: en.summary.Kind, Tool: en.summary.ToolName})
+	}
+	return out, p.deadlines.Next(now, limit)
+}
+
+// Again makes an interaction due after d, if it is open still.
+func (p *Projection) Again(ref subject.Ref, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if en := p.open[ref]; en != nil && !en.alarm.Waits() {
+		p.wait(en, p.now().Add(d))
+	}
+}
+
+// wait is called with the lock held.
+func (p *Projection) wait(en *Entry, until time.Time) {
+	var first bool
+	if en.alarm, first = p.deadlines.Add(en, until); first {
+		signal(p.opts.Alarm)
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
