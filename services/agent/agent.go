@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/agent/internal/claude"
 	"github.com/banksman/banksman/services/agent/internal/claudert"
 	"github.com/banksman/banksman/services/agent/internal/demo"
@@ -34,6 +35,19 @@ type Timeouts struct {
 	Attention time.Duration
 	// Start bounds the start of a CLI, default two minutes.
 	Start time.Duration
+}
+
+// DefaultAskTimeout is how long people have for an answer unless a worker says
+// otherwise.
+const DefaultAskTimeout = hitl.DefaultExpiresIn
+
+// AskTimeout is the Timeouts of a worker that gives people this long for an
+// answer; 0 means for ever, as the programs' flag has it.
+func AskTimeout(d time.Duration) Timeouts {
+	if d == 0 {
+		d = -1
+	}
+	return Timeouts{Expires: d}
 }
 
 // Options wire an Agent.

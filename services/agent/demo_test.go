@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,6 +120,26 @@ func TestDemoSession_B48_KillNineAtEveryStep(t *testing.T) {
 	for _, p := range w.requests {
 		require.False(t, p.withdrawn, p.Title)
 	}
+}
+
+// A successor that gives people more time, or less, asks what is open as it was:
+// anything else would be another request under the same key.
+func TestDemoSession_B55_AnotherAskTimeoutIsForNewAsksOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.demoSetup()
+	s.Expires = time.Hour
+	k := w.worker(s)
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "show me"})
+	p := w.request("status", tool("Bash", "git status"))
+	require.Equal(t, time.Hour, p.Expiry())
+	k.end()
+	s.Expires = -1
+	w.worker(s)
+	w.generation(id, 2)
+	w.decide(p, hitl.Response{Decision: "allow"})
+	w.acked(p, hitl.Applied)
+	require.Zero(t, w.request("edit", tool("Edit", "config.yaml")).Expiry(), "no deadline")
 }
 
 // yes is a person's consent to whatever is asked.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,4 +56,17 @@ func TestDemoShowsEveryKindOfCard_D0_05(t *testing.T) {
 	require.GreaterOrEqual(t, kinds[hitl.KindForm], 1)
 	require.Empty(t, h.pending())
 	p.shot("demo inbox after")
+}
+
+// How long a session's requests wait is the person's choice.
+func TestUpGivesPeopleTheirTime(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.up("--demo", "--ask-timeout", "2h")
+	ix := h.waiting(1)[0]
+	require.NotNil(t, ix.ExpiresAt)
+	require.Equal(t, 2*time.Hour, ix.ExpiresAt.Sub(ix.CreatedAt))
+	r := newHome(t).run("up", "--listen", "127.0.0.1:0", "--ask-timeout", "-1m")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.stderr, "--ask-timeout: -1m0s is less than 0")
 }

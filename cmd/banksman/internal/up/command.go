@@ -10,6 +10,7 @@ import (
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
 )
 
@@ -38,6 +39,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	durability := fs.String("durability", string(natsd.DurabilityAlways), "always: every acknowledged record survives a power loss; relaxed: faster, the last two minutes may not")
 	fs.StringVar(&o.TestLogin, "test-login", "", "write a session token that can decide into this `file`: for unattended tests only")
 	fs.StringVar(&o.Claude, "claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
+	fs.DurationVar(&o.AskTimeout, "ask-timeout", agent.DefaultAskTimeout, "how long people have to answer what a session asks; 0: no limit")
 	fs.DurationVar(&o.OrphanAfter, "orphan-after", 5*time.Minute, "how long a worker may be silent before its requests count as orphaned")
 	fs.StringVar(&o.Webhooks, "notify", "", "the notifier's configuration `file`")
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
@@ -49,6 +51,10 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	}
 	if fs.NArg() > 0 {
 		fmt.Fprintf(stdio.Err, "banksman up: unexpected argument %q\n", fs.Arg(0))
+		return cli.ExitError
+	}
+	if o.AskTimeout < 0 {
+		fmt.Fprintf(stdio.Err, "banksman up: --ask-timeout: %s is less than 0\n", o.AskTimeout)
 		return cli.ExitError
 	}
 	o.Durability = natsd.Durability(*durability)

@@ -35,8 +35,9 @@ type Options struct {
 	NATSPort    int    // of the embedded server; 0 keeps the chosen one
 	Demo        bool   // start the demo session at once
 	Durability  natsd.Durability
-	TestLogin   string // file for a session token, unattended tests only
-	Claude      string // path of the CLI; empty looks it up
+	TestLogin   string        // file for a session token, unattended tests only
+	Claude      string        // path of the CLI; empty looks it up
+	AskTimeout  time.Duration // how long people have for an answer; 0: no limit
 	OrphanAfter time.Duration
 	Webhooks    string // the notifier's configuration file
 	Logger      *slog.Logger
@@ -297,7 +298,7 @@ func (s *stack) newAgent(ctx context.Context) (*agent.Agent, error) {
 	}
 	return agent.New(agent.Options{
 		Logger: s.Logger, Client: s.worker, DataDir: filepath.Join(s.Data, "agent"), ClaudePath: s.Claude,
-		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd,
+		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd, Timeouts: agent.AskTimeout(s.AskTimeout),
 	})
 }
 

@@ -31,9 +31,13 @@ func run(ctx context.Context) error {
 	creds := flag.String("creds", "", "credential `file` of an owner")
 	data := flag.String("data", "", "the worker's own data `directory`")
 	claude := flag.String("claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
+	askTimeout := flag.Duration("ask-timeout", agent.DefaultAskTimeout, "how long people have for an answer; 0: no limit")
 	var level slog.Level
 	flag.TextVar(&level, "log", slog.LevelInfo, "log `level`: debug, info, warn or error")
 	flag.Parse()
+	if *askTimeout < 0 {
+		return fmt.Errorf("--ask-timeout: %s is less than 0", *askTimeout)
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	cred, err := bus.LoadCredentials(*creds)
 	if err != nil {
@@ -48,7 +52,7 @@ func run(ctx context.Context) error {
 	defer client.Close()
 	a, err := agent.New(agent.Options{
 		Logger: log, Client: client, DataDir: *data, ClaudePath: *claude,
-		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd,
+		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd, Timeouts: agent.AskTimeout(*askTimeout),
 	})
 	if err != nil {
 		return err

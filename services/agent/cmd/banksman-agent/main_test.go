@@ -49,6 +49,7 @@ func TestCommand_SaysWhatIsWrong(t *testing.T) {
 	}{
 		"no credential": {[]string{"--creds", "/no/such/file", "--data", t.TempDir()}, "banksman-agent: --creds: "},
 		"bad level":     {[]string{"--log", "loud"}, "invalid value \"loud\" for flag -log"},
+		"bad timeout":   {[]string{"--ask-timeout", "-1s"}, "banksman-agent: --ask-timeout: -1s is less than 0"},
 		"guard by hand": {[]string{"__guard", "true"}, "started by the product itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestCommand_SigtermKeepsAsks(t *testing.T) {
 	defer gw.Close()
 	j := journal.New(gw, journal.Options{})
 
-	cmd, out := command("--creds", natsd.CredentialsFile(dir, bus.RoleOwner, bus.DefaultTenant, "agents"), "--data", t.TempDir())
+	cmd, out := command("--creds", natsd.CredentialsFile(dir, bus.RoleOwner, bus.DefaultTenant, "agents"), "--data", t.TempDir(), "--ask-timeout", "0")
 	require.NoError(t, cmd.Start())
 	defer func() {
 		if cmd.ProcessState == nil {
@@ -121,6 +122,7 @@ func TestCommand_SigtermKeepsAsks(t *testing.T) {
 		r, err := hitl.ParseRequest(m.Data)
 		require.NoError(t, err)
 		require.Equal(t, "s1", r.SessionID)
+		require.Zero(t, r.Expiry(), "--ask-timeout 0")
 	case <-ctx.Done():
 		require.FailNow(t, "no ask", out.String())
 	}

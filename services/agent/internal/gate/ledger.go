@@ -13,8 +13,14 @@ import (
 	"time"
 )
 
-// ErrSpent means that an approval was handed out before.
-var ErrSpent = errors.New("the approval was already used")
+var (
+	// ErrSpent means that an approval was handed out before.
+	ErrSpent = errors.New("the approval was already used")
+	// ErrReplaced means that the interaction's approval was handed out before,
+	// by another decision. A record holds one decision of an interaction, so this
+	// one was put back to an older copy in between.
+	ErrReplaced = errors.New("another approval of the same request was already used")
+)
 
 // Ledger remembers which approvals were handed to a runtime. An entry is on
 // disk before the runtime hears of the approval, so that a crash in between
@@ -22,8 +28,8 @@ var ErrSpent = errors.New("the approval was already used")
 type Ledger struct {
 	mu   sync.Mutex
 	f    *os.File
-	used map[string]bool
-	bad  error // an append failed half-way: nothing more may be handed out
+	used map[string]string // decision by interaction
+	bad  error             // an append failed half-way: nothing more may be handed out
 }
 
 type ledgerEntry struct {
@@ -38,7 +44,7 @@ func OpenLedger(path string) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := &Ledger{f: f, used: map[string]bool{}}
+	l := &Ledger{f: f, used: map[string]string{}}
 	if err := l.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
 	}
@@ -65,7 +71,7 @@ func (l *Ledger) load() error {
 		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil || e.Interaction == "" || e.Decision == "" {
 			return fmt.Errorf("unreadable entry at byte %d", good)
 		}
-		l.used[ledgerKey(e.Interaction, e.Decision)] = true
+		l.used[e.Interaction] = e.Decision
 		good += int64(len(line))
 	}
 	if err := l.f.Truncate(good); err != nil {
@@ -75,17 +81,16 @@ func (l *Ledger) load() error {
 	return err
 }
 
-func ledgerKey(interaction, decision string) string { return interaction + " " + decision }
-
-// Claim takes an approval for its one use. The error is ErrSpent when it was
-// taken before, by this process or an earlier one.
+// Claim takes an interaction's approval for its one use. The error is ErrSpent
+// or ErrReplaced when one was taken before, by this process or an earlier one.
 func (l *Ledger) Claim(interaction, decision string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := ledgerKey(interaction, decision)
-	switch {
-	case l.used[key]:
+	switch before, used := l.used[interaction]; {
+	case used && before == decision:
 		return ErrSpent
+	case used:
+		return ErrReplaced
 	case l.bad != nil:
 		return l.bad
 	}
@@ -101,15 +106,16 @@ func (l *Ledger) Claim(interaction, decision string) error {
 		l.bad = fmt.Errorf("ledger: %w", err)
 		return l.bad
 	}
-	l.used[key] = true
+	l.used[interaction] = decision
 	return nil
 }
 
-// Spent reports whether the approval was taken.
-func (l *Ledger) Spent(interaction, decision string) bool {
+// Spent reports whether an approval of the interaction was taken.
+func (l *Ledger) Spent(interaction string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.used[ledgerKey(interaction, decision)]
+	_, used := l.used[interaction]
+	return used
 }
 
 // Close closes the file.

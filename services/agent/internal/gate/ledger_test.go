@@ -20,16 +20,37 @@ func TestLedger_D4_05_OnceOverARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Claim("i", "d"))
 	require.ErrorIs(t, l.Claim("i", "d"), ErrSpent)
-	require.NoError(t, l.Claim("i", "d2"))
+	require.NoError(t, l.Claim("i2", "d2"))
 	require.NoError(t, l.Close())
 
 	l, err = OpenLedger(path)
 	require.NoError(t, err)
-	require.True(t, l.Spent("i", "d"))
+	require.True(t, l.Spent("i"))
 	require.ErrorIs(t, l.Claim("i", "d"), ErrSpent)
-	require.NoError(t, l.Claim("i2", "d"))
+	require.NoError(t, l.Claim("i3", "d"))
 	require.NoError(t, l.Close())
 	require.Error(t, l.Claim("i3", "d"), "a closed ledger hands nothing out")
+}
+
+// A record that was put back to an older copy can hold another decision for an
+// interaction whose approval was used. It is no second approval.
+func TestLedger_D4_05_AnotherDecisionOfTheSameInteractionIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger")
+	l, err := OpenLedger(path)
+	require.NoError(t, err)
+	require.NoError(t, l.Claim("i", "d"))
+	require.ErrorIs(t, l.Claim("i", "d2"), ErrReplaced)
+	require.NotErrorIs(t, l.Claim("i", "d2"), ErrSpent)
+	require.NoError(t, l.Close())
+
+	l, err = OpenLedger(path)
+	require.NoError(t, err)
+	require.ErrorIs(t, l.Claim("i", "d2"), ErrReplaced)
+	require.ErrorIs(t, l.Claim("i", "d"), ErrSpent)
+	require.True(t, l.Spent("i"))
+	require.False(t, l.Spent("i2"))
+	require.NoError(t, l.Close())
 }
 
 func TestLedger_ALineCutByACrashCountsForNothing(t *testing.T) {
@@ -47,12 +68,12 @@ func TestLedger_ALineCutByACrashCountsForNothing(t *testing.T) {
 
 	l, err = OpenLedger(path)
 	require.NoError(t, err)
-	require.True(t, l.Spent("i", "d"))
+	require.True(t, l.Spent("i"))
 	require.NoError(t, l.Claim("i3", "d"))
 	require.NoError(t, l.Close())
 	l, err = OpenLedger(path)
 	require.NoError(t, err)
-	require.True(t, l.Spent("i3", "d"))
+	require.True(t, l.Spent("i3"))
 	require.NoError(t, l.Close())
 }
 
@@ -96,4 +117,20 @@ func TestGate_ASpentApprovalRunsNothing(t *testing.T) {
 	require.Equal(t, SpentText, v.Text)
 	await(t, f.acks)
 	require.Equal(t, hitl.Refused, await(t, f.acks).stage)
+}
+
+// The record was put back to an older copy: the request was decided again, by
+// another decision, after its approval had been used.
+func TestGate_D4_05_ASecondDecisionAfterARewindRunsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ans := answer(t, request("a"), allow())
+	require.NoError(t, f.ledger.Claim(ans.Decision.InteractionID, "the first decision"))
+	f.open(request("a"))
+	f.reply("a", ans, nil)
+	v := await(t, f.told)
+	require.False(t, v.Yes())
+	require.Equal(t, SpentText, v.Text)
+	require.Equal(t, hitl.Delivered, await(t, f.acks).stage)
+	require.Equal(t, ack{ans.Ref.ID, hitl.Refused, "d-a", ErrReplaced.Error()}, await(t, f.acks))
 }

@@ -41,11 +41,11 @@ type Settled struct {
 // Verdict is the decision as it stands, for a look without using it.
 func (s *Settled) Verdict() Verdict { return s.verdict }
 
-// Spent reports whether an earlier process handed this approval out. Whether
-// the tool ran then, nobody knows.
+// Spent reports whether an earlier process handed an approval of this request
+// out. Whether the tool ran then, nobody knows.
 func (s *Settled) Spent() bool {
 	return s.verdict.Content.Outcome == hitl.Allowed && s.answer != nil &&
-		s.gate.ledger.Spent(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID)
+		s.gate.ledger.Spent(s.answer.Decision.InteractionID)
 }
 
 // Use hands the verdict to tell, which passes it to the agent. An approval is
@@ -78,8 +78,8 @@ func (s *Settled) Use(tell func(Verdict) error) {
 }
 
 func (s *Settled) unusable(err error) (Verdict, string) {
-	if errors.Is(err, ErrSpent) {
-		return Verdict{Text: SpentText}, "the approval was already used"
+	if errors.Is(err, ErrSpent) || errors.Is(err, ErrReplaced) {
+		return Verdict{Text: SpentText}, err.Error()
 	}
 	s.gate.log.Error("approval not used: it could not be recorded", "ask", s.ID, "error", err)
 	return Verdict{Text: "The tool was not run: the approval was given, but could not be recorded on the agent's machine"},

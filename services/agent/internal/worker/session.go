@@ -357,6 +357,13 @@ func (s *session) Ask(a gate.Ask) {
 	r := *a.Request
 	s.mu.Lock()
 	r.SessionID, r.ProjectID = s.id, s.rec.State.ProjectID
+	for i := range s.rec.Asks {
+		// Asked again, it is the same request: with the time that people were
+		// given then, whatever this worker's own is.
+		if kept := &s.rec.Asks[i]; kept.ID == a.ID {
+			r.ExpiresIn, r.AttentionIn = kept.Request.ExpiresIn, kept.Request.AttentionIn
+		}
+	}
 	s.mu.Unlock()
 	if r.ExpiresIn == nil {
 		r.ExpiresIn = s.w.expires
