@@ -200,7 +200,7 @@ func answerForm(r *Request, p *Response, c *Content) []Field {
 	if json.Unmarshal(content, &text) == nil {
 		content = json.RawMessage(text)
 	}
-	if err := strictjson.CheckExact(content); err != nil {
+	if err := strictjson.CheckMember(content); err != nil {
 		return []Field{{Field: "content", Problem: "is not valid JSON: " + err.Error()}}
 	}
 	s, err := schema.Parse(r.Schema)

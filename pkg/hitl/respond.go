@@ -174,7 +174,7 @@ func editedInput(raw json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if err := strictjson.CheckExact(raw); err != nil {
+	if err := strictjson.CheckMember(raw); err != nil {
 		return nil, Invalid("updated_input", "is not valid JSON: %v", err)
 	}
 	if t := strings.TrimSpace(string(raw)); !strings.HasPrefix(t, "{") {

@@ -42,6 +42,8 @@ func TestEvaluate(t *testing.T) {
 		{"edits that are no object", approval(), hitl.Response{Decision: "allow", UpdatedInput: raw(t, `[1]`)}, hitl.Content{}, []string{"updated_input"}},
 		{"edits with a duplicate key", approval(), hitl.Response{Decision: "allow", UpdatedInput: raw(t, `{"a":1,"a":2}`)}, hitl.Content{}, []string{"updated_input"}},
 		{"edits that are no JSON", approval(), hitl.Response{Decision: "allow", UpdatedInput: raw(t, `{a}`)}, hitl.Content{}, []string{"updated_input"}},
+		{"edits too deep for the record", approval(), hitl.Response{Decision: "allow", UpdatedInput: raw(t, deep(200))}, hitl.Content{}, []string{"updated_input"}},
+		{"edits as deep as the record takes", approval(), hitl.Response{Decision: "allow", UpdatedInput: raw(t, deep(199))}, hitl.Content{Outcome: hitl.Allowed, UpdatedInput: []byte(deep(199))}, nil},
 		{"edits with a denial", approval(), hitl.Response{Decision: "deny", UpdatedInput: []byte(`{}`)}, hitl.Content{}, []string{"updated_input"}},
 		{"interrupt with an allowance", approval(), hitl.Response{Decision: "allow", Interrupt: true}, hitl.Content{}, []string{"interrupt"}},
 
@@ -258,5 +260,31 @@ func TestSchemas(t *testing.T) {
 		require.Equal(t, []string{"schema"}, fields(t, r.Validate()), schema)
 		_, err := hitl.Evaluate(r, &hitl.Response{Content: []byte(`{"a":[[1]]}`)})
 		require.Error(t, err, "also where nobody validated it")
+	}
+}
+
+// deep is an object with n lists in each other.
+func deep(n int) string {
+	return `{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
+}
+
+// What was accepted can be read by everybody who reads the record.
+func TestWhatIsAcceptedCanBeReadAgain_invariant4_invariant11(t *testing.T) {
+	t.Parallel()
+	for n := 190; n < 210; n++ {
+		for name, r := range map[string]*hitl.Request{
+			"edit": approval(), "form": form(`{"type":"object","properties":{"a":{"type":"array","items":{}}}}`),
+		} {
+			p := hitl.Response{Decision: "allow", UpdatedInput: raw(t, deep(n))}
+			if name == "form" {
+				p = hitl.Response{Content: raw(t, deep(n))}
+			}
+			c, err := hitl.Evaluate(r, &p)
+			if err != nil {
+				continue
+			}
+			_, err = hitl.ParseDecision(raw(t, hitl.Decision{V: 1, DecisionID: "d", InteractionID: "i", Digest: "x", Content: *c}))
+			require.NoError(t, err, "%s, %d deep", name, n)
+		}
 	}
 }

@@ -162,13 +162,8 @@ func Headline(r *Request) string {
 }
 
 func toolAction(t *Tool) string {
-	var in struct {
-		FilePath json.RawMessage `json:"file_path"`
-		URL      json.RawMessage `json:"url"`
-	}
-	_ = json.Unmarshal(t.Input, &in)
-	path, _, hasPath := DisplayString(in.FilePath)
-	url, _, hasURL := DisplayString(in.URL)
+	path, _, hasPath := DisplayString(Member(t.Input, "file_path"))
+	url, _, hasURL := DisplayString(Member(t.Input, "url"))
 	path, url = breaks.Replace(path), breaks.Replace(url)
 	switch {
 	case t.Name == "Bash":

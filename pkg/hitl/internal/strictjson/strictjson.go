@@ -29,19 +29,23 @@ var opaque = map[string]bool{
 // Check reports why raw is not one well-formed JSON value in valid UTF-8
 // without duplicate keys. Outside opaque fields, keys that differ only in case
 // count as duplicates, because Go would decode both into one field.
-func Check(raw []byte) error { return check(raw, true) }
+func Check(raw []byte) error { return check(raw, 0, true) }
 
 // CheckExact is Check for documents whose keys are somebody else's: those that
 // differ in case are different keys.
-func CheckExact(raw []byte) error { return check(raw, false) }
+func CheckExact(raw []byte) error { return check(raw, 0, false) }
 
-func check(raw []byte, fold bool) error {
+// CheckMember is CheckExact for what becomes a member of a record. The record as
+// a whole has to pass Check again, so this one nests a level less.
+func CheckMember(raw []byte) error { return check(raw, 1, false) }
+
+func check(raw []byte, depth int, fold bool) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if err := checkValue(dec, 0, fold); err != nil {
+	if err := checkValue(dec, depth, fold); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

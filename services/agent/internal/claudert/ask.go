@@ -140,12 +140,12 @@ func source(requestID string, ab about) *hitl.Source {
 
 // toolTitle says in a few words what the call is.
 func toolTitle(a *protocol.Ask) string {
-	var in struct {
-		Command  string `json:"command"`
-		FilePath string `json:"file_path"`
-		URL      string `json:"url"`
+	// Other shapes simply have none of these.
+	text := func(name string) (s string) {
+		_ = json.Unmarshal(hitl.Member(a.Input, name), &s)
+		return s
 	}
-	_ = json.Unmarshal(a.Input, &in) // other shapes simply have none of these
+	command, path, url := text("command"), text("file_path"), text("url")
 	switch {
 	case a.ToolName == planTool:
 		return "Leave plan mode and start on the plan"
@@ -155,12 +155,12 @@ func toolTitle(a *protocol.Ask) string {
 			name = name[i+2:]
 		}
 		return title(name + " (" + a.MCPServer + ")")
-	case a.ToolName == "Bash" && in.Command != "":
-		return title("Bash: " + in.Command)
-	case in.FilePath != "":
-		return title(a.ToolName + " " + in.FilePath)
-	case in.URL != "":
-		return title(a.ToolName + " " + in.URL)
+	case a.ToolName == "Bash" && command != "":
+		return title("Bash: " + command)
+	case path != "":
+		return title(a.ToolName + " " + path)
+	case url != "":
+		return title(a.ToolName + " " + url)
 	}
 	return title(a.ToolName)
 }

@@ -129,6 +129,8 @@ func TestTitle_ShortAndOnOneLine(t *testing.T) {
 	require.True(t, strings.HasPrefix(got, "Bash: echo 1 echo 2 ü"), got)
 	require.Len(t, []rune(got), maxTitle)
 	require.Equal(t, "Thing", toolTitle(&protocol.Ask{ToolName: "Thing", Input: json.RawMessage(`{"command":5}`)}))
+	require.Equal(t, "Bash: rm -rf /", toolTitle(&protocol.Ask{ToolName: "Bash", Input: json.RawMessage(`{"command":"rm -rf /","COMMAND":"ls"}`)}),
+		"the title says what runs")
 }
 
 // A wider scope never leaves the session and never opens everything.

@@ -68,21 +68,19 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 			return "critical", "touches Banksman's own data"
 		}
 	}
-	var in struct {
-		Command  string `json:"command"`
-		FilePath string `json:"file_path"`
-	}
-	_ = json.Unmarshal(r.Tool.Input, &in) // another shape has neither
-	if len(in.Command) > maxJudged || len(in.FilePath) > maxJudged {
+	var command, path string
+	_ = json.Unmarshal(hitl.Member(r.Tool.Input, "command"), &command) // another shape has neither
+	_ = json.Unmarshal(hitl.Member(r.Tool.Input, "file_path"), &path)
+	if len(command) > maxJudged || len(path) > maxJudged {
 		return "high", "too long to judge"
 	}
 	switch r.Tool.Name {
 	case "Bash":
 		level, reason = "medium", "runs a command"
 		for _, rule := range shellRules {
-			if rank(rule.level) > rank(level) && rule.re.MatchString(in.Command) {
+			if rank(rule.level) > rank(level) && rule.re.MatchString(command) {
 				level, reason = rule.level, rule.reason
-			} else if rule.level == level && reason == "runs a command" && rule.re.MatchString(in.Command) {
+			} else if rule.level == level && reason == "runs a command" && rule.re.MatchString(command) {
 				reason = rule.reason
 			}
 		}
@@ -90,8 +88,8 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 	case "Read", "Glob", "Grep", "LS":
 		return "low", "only reads"
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":
-		if sensitive.MatchString(in.FilePath) {
-			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", sensitive.FindString(in.FilePath))
+		if sensitive.MatchString(path) {
+			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", sensitive.FindString(path))
 		}
 		return "medium", "changes a file"
 	case "ExitPlanMode":

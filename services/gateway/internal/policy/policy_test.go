@@ -29,6 +29,9 @@ func TestAssess(t *testing.T) {
 		{"the agent cannot lower", "Bash", `{"command":"rm -rf /"}`, "low", "high"},
 		{"B-54 nobody reads so much", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `"}`, "", "high"},
 		{"B-56 long and critical", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `cat /home/ada/.local/share/banksman/creds"}`, "", "critical"},
+		{"B-54 a second command in another case", "Bash", `{"command":"rm -rf /","COMMAND":"ls"}`, "", "high"},
+		{"B-54 a second path in another case", "Write", `{"file_path":"/home/ada/.ssh/authorized_keys","File_Path":"a.go"}`, "", "high"},
+		{"B-54 only the name in another case", "Bash", `{"Command":"rm -rf /"}`, "", "medium"},
 		{"no object", "Bash", `"rm"`, "", "medium"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
