@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
@@ -129,30 +130,44 @@ func LoadCredentials(path string) (*Credentials, error) {
 	if len(raw) > maxCredentialsSize {
 		return nil, fail("", fmt.Errorf("larger than %d bytes", maxCredentialsSize))
 	}
+	c, err := parseCredentials(raw)
+	var ce *CredentialsError
+	if errors.As(err, &ce) {
+		ce.Path = path
+	}
+	return c, err
+}
+
+// parseCredentials reads the content of a credential file. The error, if any,
+// is a *CredentialsError.
+func parseCredentials(raw []byte) (*Credentials, error) {
+	fail := func(field string, err error) (*Credentials, error) {
+		return nil, &CredentialsError{Field: field, Err: err}
+	}
 	// The version comes first: a newer file may have any other shape.
 	var head struct {
 		V *int `json:"v"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, fail("", fmt.Errorf("not a credential file: %w", credJSONError(err)))
+		return fail("", fmt.Errorf("not a credential file: %w", credJSONError(err)))
 	}
 	if head.V == nil {
-		return nil, fail("v", errors.New("missing"))
+		return fail("v", errors.New("missing"))
 	}
 	if *head.V != CredentialsVersion {
-		return nil, fail("v", fmt.Errorf("unknown version %d, this build reads %d", *head.V, CredentialsVersion))
+		return fail("v", fmt.Errorf("unknown version %d, this build reads %d", *head.V, CredentialsVersion))
+	}
+	// A field that stands twice could be two things to two readers.
+	if err := hitl.CheckJSON(raw); err != nil {
+		return fail("", fmt.Errorf("not a credential file: %w", err))
 	}
 	var c Credentials
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&c); err != nil {
-		return nil, fail("", fmt.Errorf("not a credential file: %w", credJSONError(err)))
+		return fail("", fmt.Errorf("not a credential file: %w", credJSONError(err)))
 	}
 	if err := c.Validate(); err != nil {
-		var ce *CredentialsError
-		if errors.As(err, &ce) {
-			ce.Path = path
-		}
 		return nil, err
 	}
 	return &c, nil

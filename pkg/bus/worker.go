@@ -295,10 +295,7 @@ func (c *Client) Commands(session subject.Session, fn func(hitl.Command) hitl.Co
 func (c *Client) command(m *nats.Msg, fn func(hitl.Command) hitl.CommandReply) {
 	var reply hitl.CommandReply
 	var cmd hitl.Command
-	err := hitl.CheckJSON(m.Data)
-	if err == nil {
-		err = json.Unmarshal(m.Data, &cmd)
-	}
+	err := hitl.Decode(m.Data, "command", &cmd)
 	switch {
 	case err != nil:
 		reply = hitl.CommandReply{Status: "invalid", Error: err.Error()}
@@ -405,10 +402,7 @@ func (c *Client) busy(m *nats.Msg, fn func() bool) bool {
 
 func (c *Client) start(ctx context.Context, m *nats.Msg, fn func(context.Context, hitl.Start) bool) {
 	var st hitl.Start
-	err := hitl.CheckJSON(m.Data)
-	if err == nil {
-		err = json.Unmarshal(m.Data, &st)
-	}
+	err := hitl.Decode(m.Data, "start", &st)
 	word := "+ACK"
 	switch {
 	case err != nil || st.SessionID == "":

@@ -156,9 +156,15 @@ func FuzzVerify(f *testing.F) {
 	body := []byte(`{"v":1}`)
 	good := hitl.Sign(key, subject, body)
 	for _, s := range [][4]string{
-		{id, good, subject, string(body)}, {id, good, "hitl.dec.default.agents.j", string(body)}, {id, good, subject, `{"v":2}`},
-		{id, hitl.Sign(other, subject, body), subject, string(body)}, {"short", good, subject, string(body)}, {"", "", "", ""},
-		{id, good + "=", subject, string(body)}, {id, strings.TrimRight(good, "="), subject, string(body)}, {id, good, "hitl.dec.default.agents.i\n", ""},
+		{id, good, subject, string(body)},
+		{id, good, "hitl.dec.default.agents.j", string(body)},
+		{id, good, subject, `{"v":2}`},
+		{id, hitl.Sign(other, subject, body), subject, string(body)},
+		{"short", good, subject, string(body)},
+		{"", "", "", ""},
+		{id, good + "=", subject, string(body)},
+		{id, strings.TrimRight(good, "="), subject, string(body)},
+		{id, good, "hitl.dec.default.agents.i\n", ""},
 	} {
 		f.Add(s[0], s[1], s[2], []byte(s[3]))
 	}

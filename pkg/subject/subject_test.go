@@ -156,3 +156,34 @@ func FuzzParseSubject(f *testing.F) {
 		}
 	})
 }
+
+func FuzzToken(f *testing.F) {
+	for _, s := range []string{"", "a", "h_", "h_x", "A_b-9", "a.b", "*", ">", "a b", "\x00", "ä", "\xff", "t.o.i", "..", "a.b.c.d", strings.Repeat("a", 64), strings.Repeat("a", 65)} {
+		f.Add(s, "agents")
+		f.Add("agents", s)
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		ta, tb := subject.Token(a), subject.Token(b)
+		require.True(t, subject.ValidToken(ta))
+		require.Equal(t, a == b, ta == tb, "two names never share a token")
+		ref := subject.NewRef(a, b, "i")
+		back, ok := subject.ParseRef(ref.String())
+		require.True(t, ok)
+		require.Equal(t, ref, back)
+		if ref, ok := subject.ParseRef(a); ok {
+			require.Equal(t, a, ref.String())
+		}
+		// Names made of two parts are as different as the parts.
+		for _, part := range strings.Split(subject.WorkConsumer(a, b), "-") {
+			require.True(t, part == "" || subject.ValidToken(part))
+		}
+		if a != b {
+			require.NotEqual(t, subject.WorkConsumer(a, b), subject.WorkConsumer(b, a))
+			require.NotEqual(t, subject.Service(a, b, "ask"), subject.Service(b, a, "ask"))
+		}
+		for _, built := range []string{subject.Request(ref), subject.Ack(ref, "applied"), subject.State(subject.NewSession(a, b, "s")), subject.Work(a, b), subject.Beat(a, b, "w")} {
+			_, err := subject.Parse(built)
+			require.NoError(t, err)
+		}
+	})
+}
