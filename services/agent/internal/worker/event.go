@@ -32,7 +32,9 @@ func encodeEvent(e runtime.Event) *hitl.Event {
 		data["tool_call_id"], data["tool_name"] = e.ID, e.Name
 		// The gateway makes display text of it, so that no browser parses it.
 		data["input"] = e.Input
-		if len(e.Input) > maxText || !json.Valid(e.Input) {
+		// What readers could take for two things goes as the text that it is.
+		whole := append(append([]byte(`{"data":{"input":`), e.Input...), "}}"...)
+		if len(e.Input) > maxText || hitl.CheckJSON(whole) != nil {
 			data["input"] = bounded(string(e.Input))
 		}
 	case runtime.ToolResult:

@@ -196,6 +196,10 @@ func TestEvent_ToolInputByteForByte(t *testing.T) {
 	require.Contains(t, string(ev.Data), `bytes are shown]"`)
 	ev = encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Write"})
 	require.Contains(t, string(ev.Data), `"input":""`)
+	ev = encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Bash", Input: []byte(`{"command":"a","command":"b"}`)})
+	require.Contains(t, string(ev.Data), `"input":"{\"command\":\"a\",\"command\":\"b\"}"`, "both are shown")
+	ev = encodeEvent(runtime.ToolEnd{ID: "t1", Name: "Write", Input: []byte(`{"path":1,"Path":2}`)})
+	require.Contains(t, string(ev.Data), `"input":{"path":1,"Path":2}`)
 }
 
 func TestEvent_LongTextsSayThatTheyAreCut(t *testing.T) {

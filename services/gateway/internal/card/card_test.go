@@ -76,6 +76,9 @@ func TestWhatAgentsSayHasNothingInvisible_B54(t *testing.T) {
 		require.NoError(t, json.Unmarshal(ev.Data, &fields))
 		require.NotContains(t, string(ev.Data), "\u202e")
 	}
-	_, ok := FromAgent(journal.Message{Data: []byte(`{"v":1,"type":"interaction_pending","data":{"pending":false}}`)})
+	// A browser ends the connection for bytes that are no UTF-8.
+	_, ok := FromAgent(journal.Message{Data: []byte("{\"v\":1,\"type\":\"text\",\"data\":{\"text\":\"\xff\"}}")})
+	require.False(t, ok)
+	_, ok = FromAgent(journal.Message{Data: []byte(`{"v":1,"type":"interaction_pending","data":{"pending":false}}`)})
 	require.False(t, ok, "only gateways speak of interactions")
 }

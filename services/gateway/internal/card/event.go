@@ -73,7 +73,7 @@ func Encode(v any) json.RawMessage {
 func ReadAck(m journal.Message) (hitl.Ack, bool) {
 	var a hitl.Ack
 	p, err := subject.Parse(m.Subject)
-	if err != nil || json.Unmarshal(m.Data, &a) != nil {
+	if err != nil || hitl.Decode(m.Data, "ack", &a) != nil {
 		return a, false
 	}
 	switch p.Tail {
@@ -86,10 +86,11 @@ func ReadAck(m journal.Message) (hitl.Ack, bool) {
 }
 
 // FromAgent checks what a worker tells of its conversation and makes it fit
-// for people: tool input becomes display text.
+// for people: tool input becomes display text. What browsers could not read, or
+// not in one way, is dropped.
 func FromAgent(m journal.Message) (wire.Event, bool) {
 	var ev hitl.Event
-	if json.Unmarshal(m.Data, &ev) != nil || !hitl.AgentMaySend(ev.Type) {
+	if hitl.Decode(m.Data, "event", &ev) != nil || !hitl.AgentMaySend(ev.Type) {
 		return wire.Event{}, false
 	}
 	out := wire.Event{Type: ev.Type, At: m.Time, Data: ev.Data}

@@ -1,7 +1,6 @@
 package card
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -20,7 +19,7 @@ const (
 // for frames. ok is false for what is not about key, and for names that no
 // worker of ours would use.
 func ReadState(key subject.Session, raw []byte) (st hitl.SessionState, ok bool) {
-	if json.Unmarshal(raw, &st) != nil || subject.NewSession(st.Tenant, st.Owner, st.SessionID) != key {
+	if hitl.Decode(raw, "state", &st) != nil || subject.NewSession(st.Tenant, st.Owner, st.SessionID) != key {
 		return st, false
 	}
 	for _, name := range []string{st.SessionID, st.Worker} {
@@ -48,7 +47,7 @@ func writable(t time.Time) time.Time {
 
 // ReadBeat takes a heartbeat; worker is the token it was sent under.
 func ReadBeat(worker string, raw []byte) (b hitl.Beat, ok bool) {
-	if json.Unmarshal(raw, &b) != nil || subject.Token(b.Worker) != worker ||
+	if hitl.Decode(raw, "beat", &b) != nil || subject.Token(b.Worker) != worker ||
 		utf8.RuneCountInString(b.Worker) > hitl.MaxIdentifier {
 		return b, false
 	}

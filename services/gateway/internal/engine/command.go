@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,9 +60,10 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 		return hitl.CommandReply{}, err
 	}
 	var r hitl.CommandReply
-	if err := json.Unmarshal(m.Data, &r); err != nil {
-		return r, fmt.Errorf("the worker's reply cannot be read: %w", err)
+	if err := hitl.Decode(m.Data, "reply", &r); err != nil {
+		return hitl.CommandReply{}, fmt.Errorf("the worker's reply cannot be read: %w", err)
 	}
+	r.Error = card.Line(r.Error) // a worker's words, for people
 	return r, nil
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -89,7 +88,7 @@ func (e *Engine) writeOpen(ctx context.Context, r *hitl.Request, raw []byte, dig
 // withdraw turns an asker's withdrawal into the outcome cancelled.
 func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Message) error {
 	var w hitl.Withdrawal
-	if err := json.Unmarshal(m.Data, &w); err != nil {
+	if err := hitl.Decode(m.Data, "withdrawal", &w); err != nil {
 		w = hitl.Withdrawal{} // the wish is clear from the subject
 	}
 	c := hitl.Content{Outcome: hitl.Cancelled, Message: card.Line(w.Reason)}
