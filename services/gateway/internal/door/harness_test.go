@@ -61,7 +61,7 @@ var webFiles = fstest.MapFS{
 	"favicon.svg":          {Data: []byte("<svg/>")},
 }
 
-func newStore(t *testing.T) *auth.Store {
+func newStore(t testing.TB) *auth.Store {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
