@@ -137,6 +137,11 @@ func (d *Dir) Load() ([]*Session, error) {
 			if err == nil && s.State.SessionID == "" {
 				err = errors.New("state.session_id: missing")
 			}
+			for i, a := range s.Asks {
+				if err == nil && a.Request == nil {
+					err = fmt.Errorf("asks[%d].request: missing", i)
+				}
+			}
 			if err == nil {
 				out = append(out, &s)
 				continue
