@@ -84,7 +84,6 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if err != nil {
 		return api.Failure(err)
 	}
-	e.decided(t, winner)
 	if won {
 		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
@@ -132,7 +131,7 @@ var errUnread = fmt.Errorf("%w yet", api.ErrNotFound)
 func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *journal.StoredDecision, error) {
 	var t *record.Target
 	if p, ok := e.view.Pending(ref); ok && !p.Decided {
-		t = &record.Target{Admission: p.Admission, Raw: p.Raw, Digest: p.Digest}
+		t = &record.Target{Admission: p.Admission, Raw: p.Raw, Digest: p.Summary.Digest}
 	}
 	if t == nil || t.Raw == nil {
 		w, err := e.opts.Journal.Decision(ctx, ref)
@@ -175,6 +174,7 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 	t, winner, err := e.find(ctx, ref)
 	if err != nil || winner != nil {
 		if winner != nil {
+			e.enter(ref)
 			e.finishLater(ref, winner)
 		}
 		return winner, err
@@ -183,20 +183,24 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 		c, p, channel = hitl.Content{Outcome: hitl.Expired}, system, "deadline"
 	}
 	winner, _, err = e.store(ctx, ref, t.Decision(c, p, channel, "", e.now()))
-	if err != nil {
-		return nil, err
-	}
-	e.decided(t, winner)
-	return winner, nil
+	return winner, err
 }
 
 // sickFor is how long a decision that could not be stored makes the gateway
 // unready: then somebody has to try again to find out.
 const sickFor = 30 * time.Second
 
-// store writes a decision, and notes whether that can be done at all.
+// store writes a decision, hides what is decided now and tells the streams. It
+// notes whether decisions can be stored at all.
 func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
+	e.enter(ref) // before the sweeper can hear of it
 	w, won, err := e.opts.Journal.Decide(ctx, ref, d)
+	if err != nil {
+		e.leave(ref)
+	} else {
+		e.view.Decided(ref)
+		e.finishLater(ref, w)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -214,20 +218,4 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 	d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
 	_, _, err := e.store(ctx, ref, d)
 	return err
-}
-
-// decided hides what has a decision now and tells the streams.
-func (e *Engine) decided(t *record.Target, w *journal.StoredDecision) {
-	e.view.Decided(t.Ref)
-	e.finishLater(t.Ref, w)
-}
-
-// finishLater writes the closed event without waiting for the sweeper, which
-// repeats it should this process end here.
-func (e *Engine) finishLater(ref subject.Ref, w *journal.StoredDecision) {
-	e.later(time.Minute, func(ctx context.Context) {
-		if err := e.announce(ctx, ref, w); err != nil && ctx.Err() == nil {
-			e.log.Warn("closed event not written, the sweeper will", "interaction", ref.String(), "error", err)
-		}
-	})
 }

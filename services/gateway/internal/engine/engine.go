@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
@@ -37,6 +38,7 @@ type Options struct {
 const (
 	intakeWorkers = 64 // each waits for its open event to be on disk
 	sweepWorkers  = 8
+	recentClosed  = 2000 // decided interactions kept for lists
 )
 
 // Engine is the core of one gateway.
@@ -52,8 +54,9 @@ type Engine struct {
 	bgCtx  context.Context // ends with Run
 	stopBg context.CancelFunc
 
-	mu   sync.Mutex
-	sick time.Time // until then decisions count as impossible to store
+	mu        sync.Mutex
+	sick      time.Time // until then decisions count as impossible to store
+	finishing map[subject.Ref]*ending
 }
 
 var _ api.Engine = (*Engine)(nil)
@@ -68,12 +71,13 @@ func New(o Options) *Engine {
 	}
 	e := &Engine{
 		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
-		policy: policy.Policy{Critical: o.Critical},
-		ready:  make(chan struct{}),
-		alarm:  make(chan struct{}, 1),
+		policy:    policy.Policy{Critical: o.Critical},
+		ready:     make(chan struct{}),
+		alarm:     make(chan struct{}, 1),
+		finishing: map[subject.Ref]*ending{},
 	}
 	e.view = projection.New(projection.Options{
-		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Orphan: e.orphan, Doubtful: e.doubtful,
+		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Recent: recentClosed, Orphan: e.orphan, Doubtful: e.doubtful,
 		Alarm: e.alarm,
 	})
 	e.bgCtx, e.stopBg = context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
@@ -48,40 +49,46 @@ func (e *Engine) finish(d journal.Delivery, err error) {
 
 // admitStored puts a stored request before people, once.
 func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, m journal.Message) error {
-	j := e.opts.Journal
-	w, err := j.Decision(ctx, ref)
-	if err == nil {
-		// Asked again after its decision: the asker reads that one.
-		if err := e.announce(ctx, ref, w); err != nil {
+	var en *projection.Entry
+	for {
+		mark := e.view.Mark()
+		w, err := e.opts.Journal.Decision(ctx, ref)
+		if err == nil {
+			// Asked again after its decision: the asker reads that one.
+			if err := e.announce(ctx, ref, w); err != nil {
+				return err
+			}
+			return e.opts.Journal.DeleteRequest(ctx, m.Seq)
+		}
+		if !errors.Is(err, journal.ErrNotFound) {
 			return err
 		}
-		return j.DeleteRequest(ctx, m.Seq)
-	}
-	if !errors.Is(err, journal.ErrNotFound) {
-		return err
-	}
-	r, a, err := record.Examine(&e.policy, ref, m)
-	if err != nil {
-		var inv *hitl.InvalidError
-		if !errors.As(err, &inv) {
-			return err
+		if en == nil {
+			r, a, err := record.Examine(&e.policy, ref, m)
+			if err != nil {
+				var inv *hitl.InvalidError
+				if !errors.As(err, &inv) {
+					return err
+				}
+				e.log.Warn("refused a request", "interaction", ref.String(), "problem", inv.Error())
+				return e.refuse(ctx, ref, m, inv.Fields)
+			}
+			en = projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a)
 		}
-		e.log.Warn("refused a request", "interaction", ref.String(), "problem", inv.Error())
-		return e.refuse(ctx, ref, m, inv.Fields)
+		// Shown while the write is under way: it is stored already, and nobody
+		// has decided.
+		if e.view.Admit(en, mark) {
+			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission)
+		}
 	}
-	digest := hitl.Digest(m.Data)
-	// Shown while the write is under way: it is stored already, and nobody
-	// has decided.
-	e.view.Admit(projection.NewEntry(r, m.Data, digest, a))
-	return e.writeOpen(ctx, r, m.Data, digest, a)
 }
 
-func (e *Engine) writeOpen(ctx context.Context, r *hitl.Request, raw []byte, digest string, a card.Admission) error {
-	data, err := record.Opened(r, raw, digest, a, e.now())
+func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a card.Admission) error {
+	data, err := record.Opened(sum, raw, a, e.now())
 	if err != nil {
 		return err
 	}
-	_, err = e.opts.Journal.WriteEvent(ctx, subject.Event(a.Ref, subject.Token(r.SessionID), subject.Open), data)
+	_, err = e.opts.Journal.WriteEvent(ctx, subject.Event(a.Ref, subject.Token(sum.SessionID), subject.Open), data)
 	return err
 }
 
@@ -104,13 +111,20 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 }
 
 // sweep finishes one decision: its closed event is written and its request is
-// no longer among the open ones.
+// no longer among the open ones. Mostly whoever decided is about to write that
+// event, or has; then only the request is left to do.
 func (e *Engine) sweep(ctx context.Context, d journal.Delivery) {
 	e.finish(d, func() error {
 		p, err := subject.Parse(d.Subject)
 		if err != nil {
 			e.log.Error("a decision outside the grammar is stored", "seq", d.Seq)
 			return nil
+		}
+		if err := e.ended(ctx, p.Ref()); err != nil {
+			return err
+		}
+		if told := e.view.Settled(p.Ref()); told != nil {
+			return e.opts.Journal.DeleteRequest(ctx, told.RequestSeq)
 		}
 		w, err := e.opts.Journal.Decision(ctx, p.Ref())
 		if errors.Is(err, journal.ErrUnsigned) {
@@ -130,31 +144,36 @@ func (e *Engine) sweep(ctx context.Context, d journal.Delivery) {
 
 // announce writes the open event, where it is missing, and the closed one.
 func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.StoredDecision) error {
-	r, a, err := record.Decided(&e.policy, ref, w)
+	raw, err := w.Request()
 	if err != nil {
 		return err
 	}
-	session := record.NoSession
-	if r != nil {
-		session = subject.Token(r.SessionID)
-		p, held := e.view.Pending(ref)
-		if held {
-			a.Attempt = p.Attempt
+	p, held := e.view.Pending(ref)
+	a, sum := p.Admission, p.Summary
+	switch {
+	case raw == nil:
+		a = card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy}
+		sum = record.Unreadable(a, w)
+	case !held || sum.Digest != w.Digest:
+		var r *hitl.Request
+		if r, a, err = record.Decided(&e.policy, ref, w); err != nil {
+			return err
 		}
-		if !p.Opened {
-			raw, err := w.Request()
-			if err == nil {
-				err = e.writeOpen(ctx, r, raw, w.Digest, a)
-			}
-			if err != nil {
-				return err
-			}
+		sum = card.Summarize(r, w.Digest, a)
+	}
+	if raw != nil && !p.Opened {
+		if err := e.writeOpen(ctx, sum, raw, a); err != nil {
+			return err
 		}
 	}
-	data, err := record.Ended(r, a, w, e.now())
+	data, err := record.Ended(sum, w, e.now())
 	if err != nil {
 		return err
 	}
-	_, err = e.opts.Journal.WriteEvent(ctx, subject.Event(ref, session, subject.Closed), data)
-	return err
+	seq, err := e.opts.Journal.WriteEvent(ctx, subject.Event(ref, subject.Token(sum.SessionID), subject.Closed), data)
+	if err != nil {
+		return err
+	}
+	e.view.Closed(ref, w.WithoutRequest(), seq)
+	return nil
 }

@@ -136,7 +136,7 @@ func (e *Engine) loadWaiting(ctx context.Context, waiting []journal.Message) err
 func (e *Engine) loadClosed(ctx context.Context, events journal.Position) error {
 	from := events.First
 	// Two events an interaction.
-	if tail := uint64(2 * projection.RecentClosed); events.Last > tail && events.Last-tail > from {
+	if tail := uint64(2 * recentClosed); events.Last > tail && events.Last-tail > from {
 		from = events.Last - tail
 	}
 	return e.opts.Journal.Read(ctx, journal.Events, max(from, 1), []string{"hitl.ixe.*.*.*.*.closed"}, func(m journal.Message) error {

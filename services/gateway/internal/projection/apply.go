@@ -138,6 +138,7 @@ func (p *Projection) readClosed(ref subject.Ref, m journal.Message) func() {
 	}
 	c := ev.Closed
 	return func() {
+		delete(p.decided, ref)
 		if en := p.remove(ref); en != nil && c.Decision != nil {
 			for _, a := range en.acks {
 				if a.DecisionID == c.Decision.DecisionID {

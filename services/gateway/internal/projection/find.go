@@ -37,7 +37,7 @@ func (p *Projection) Resolve(a *api.Attempt) (subject.Ref, error) {
 		for _, en := range s.pending {
 			switch {
 			case en.summary.ToolCallID != a.ToolCallID:
-			case en.decided:
+			case p.isDecided(en.Ref):
 				decided = &en.Ref
 			default:
 				hits = append(hits, en.Ref)
@@ -132,7 +132,7 @@ func (p *Projection) ListOpen(limit int) []wire.Interaction {
 	defer p.mu.Unlock()
 	entries := make([]*Entry, 0, len(p.open))
 	for _, en := range p.open {
-		if !en.decided {
+		if !p.isDecided(en.Ref) {
 			entries = append(entries, en)
 		}
 	}

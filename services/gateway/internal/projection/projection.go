@@ -27,15 +27,13 @@ const (
 	unreachableAge = 3 * beatInterval
 )
 
-// RecentClosed is how many decided interactions are kept for lists.
-const RecentClosed = 2000
-
 // Options wire a Projection; all are required. The funcs are called with the
 // projection's lock held: they must not block and not call it.
 type Options struct {
 	Logger      *slog.Logger
 	Clock       func() time.Time
 	OrphanAfter time.Duration
+	Recent      int // how many decided interactions are kept for lists
 	// Orphan is told what an ended session still waits for.
 	Orphan func(ref subject.Ref, why string)
 	// Doubtful is told of a dead session in which something new waits.
@@ -56,6 +54,7 @@ type Projection struct {
 	sessions  map[subject.Session]*session
 	workers   *roster.Roster
 	closed    *recent.List
+	decided   map[subject.Ref]*hitl.Decision // decided here, closed event not applied yet; nil: not stored either
 	deadlines due.Queue[*Entry]
 	pos       cursor.Position
 	ring      []api.Update
@@ -75,7 +74,8 @@ func New(o Options) *Projection {
 		byID:     map[string][]subject.Ref{},
 		sessions: map[subject.Session]*session{},
 		workers:  roster.New(unreachableAge, o.OrphanAfter),
-		closed:   recent.New(RecentClosed),
+		closed:   recent.New(o.Recent),
+		decided:  map[subject.Ref]*hitl.Decision{},
 		watchers: map[int]func(api.Update){},
 		dirty:    map[subject.Session][]wire.Closed{},
 		flush:    make(chan struct{}, 1),
@@ -92,7 +92,6 @@ type Entry struct {
 	alarm    *due.Item[*Entry] // nil: none
 	fresh    bool              // its body was not sent yet
 	opened   bool              // its open event was seen: it is on the session's stream
-	decided  bool              // a decision is stored; its closed event follows
 	acks     []hitl.Ack        // that came before the closed event
 }
 
@@ -110,18 +109,43 @@ func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Ent
 	return en
 }
 
-// Admit shows a request, unless its decision is known. Its open event is still
-// on its way.
-func (p *Projection) Admit(en *Entry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.open[en.Ref] == nil && p.insert(en) {
-		p.touch(en.session)
-	}
+// Summary is the interaction's list form.
+func (en *Entry) Summary() wire.Summary {
+	sum := en.summary
+	sum.Body = nil
+	return sum
 }
 
-// LoadOpen is Admit for a request whose open event is stored, and before
-// anybody watches.
+// Mark is a moment in a projection's life.
+type Mark uint64
+
+// Mark is the present moment. Who admits a request takes it before looking
+// whether the request is decided.
+func (p *Projection) Mark() Mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Mark(p.closed.Added())
+}
+
+// Admit shows a request that was not decided at since and whose open event is
+// still on its way. It reports false, and shows nothing, where so much was
+// closed since then that nobody here knows any more whether this was: then one
+// has to look again.
+func (p *Projection) Admit(en *Entry, since Mark) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.open[en.Ref] != nil:
+	case !p.closed.Since(uint64(since)):
+		return false
+	case p.insert(en):
+		p.touch(en.session)
+	}
+	return true
+}
+
+// LoadOpen shows a request whose open event is stored and that was not decided
+// at the position the projection began with.
 func (p *Projection) LoadOpen(en *Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,11 +199,11 @@ func (p *Projection) remove(ref subject.Ref) *Entry {
 // Pending is what is held of an open interaction.
 type Pending struct {
 	card.Admission
+	Summary     wire.Summary
 	Raw         []byte // nil where it is large
-	Digest      string
-	Opened      bool // its open event was seen
-	Decided     bool // its closed event is on its way
-	Unreachable bool // its worker misses its heartbeats
+	Opened      bool   // its open event was seen
+	Decided     bool   // its closed event is on its way
+	Unreachable bool   // its worker misses its heartbeats
 }
 
 // Pending finds an open interaction.
@@ -191,7 +215,7 @@ func (p *Projection) Pending(ref subject.Ref) (Pending, bool) {
 		return Pending{}, false
 	}
 	out := Pending{
-		Admission: en.Admission, Raw: en.raw, Digest: en.summary.Digest, Opened: en.opened, Decided: en.decided,
+		Admission: en.Admission, Summary: en.Summary(), Raw: en.raw, Opened: en.opened, Decided: p.isDecided(ref),
 	}
 	if s := p.sessions[en.session]; s != nil {
 		out.Unreachable = s.known && p.unreachable(s)
@@ -206,13 +230,46 @@ func (p *Projection) Len() int {
 	return len(p.open)
 }
 
-// Decided hides what has a decision now; its closed event follows.
+// Decided hides what has a decision now, whether or not it is here yet. Closed
+// has to be called once its closed event is stored.
 func (p *Projection) Decided(ref subject.Ref) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if en := p.open[ref]; en != nil {
-		en.decided = true
+	if !p.closed.Has(ref) && !p.isDecided(ref) {
+		p.decided[ref] = nil
 	}
+}
+
+func (p *Projection) isDecided(ref subject.Ref) bool {
+	_, ok := p.decided[ref]
+	return ok
+}
+
+// Closed says that the closed event of d is stored as number seq of the events.
+// Where that one has been applied already, nothing else would end the
+// interaction.
+func (p *Projection) Closed(ref subject.Ref, d *hitl.Decision, seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if int64(seq) > p.pos.Events {
+		p.decided[ref] = d
+		return
+	}
+	delete(p.decided, ref)
+	if en := p.remove(ref); en != nil {
+		p.touch(en.session)
+	}
+}
+
+// Settled is the decision of an interaction whose closed event is known to be
+// stored, else nil. Only the newest are known.
+func (p *Projection) Settled(ref subject.Ref) *hitl.Decision {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.closed.Get(ref); c != nil {
+		return c.Decision
+	}
+	return p.decided[ref]
 }
 
 // Due is an interaction whose deadline has come.

@@ -58,7 +58,7 @@ func (p *Projection) state(s *session) wire.ProcessState {
 	}
 	now := p.now().UTC()
 	for _, en := range s.pending {
-		if en.decided {
+		if p.isDecided(en.Ref) {
 			continue
 		}
 		st.PendingCount++
@@ -163,7 +163,7 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 // orphan tells what a session waits for. Called with the lock held.
 func (p *Projection) orphan(s *session, why string) {
 	for _, en := range s.pending {
-		if !en.decided {
+		if !p.isDecided(en.Ref) {
 			p.opts.Orphan(en.Ref, why)
 		}
 	}

@@ -13,6 +13,7 @@ type List struct {
 	max   int
 	order []subject.Ref // oldest first
 	byRef map[subject.Ref]*wire.Closed
+	added uint64
 }
 
 func New(limit int) *List {
@@ -23,6 +24,7 @@ func (l *List) Add(ref subject.Ref, c *wire.Closed) {
 	if l.byRef[ref] != nil {
 		return
 	}
+	l.added++
 	l.byRef[ref] = c
 	l.order = append(l.order, ref)
 	if len(l.order) > l.max {
@@ -34,6 +36,12 @@ func (l *List) Add(ref subject.Ref, c *wire.Closed) {
 func (l *List) Get(ref subject.Ref) *wire.Closed { return l.byRef[ref] }
 
 func (l *List) Has(ref subject.Ref) bool { return l.byRef[ref] != nil }
+
+// Added is how many were added so far.
+func (l *List) Added() uint64 { return l.added }
+
+// Since reports whether all that were added since Added was n are held still.
+func (l *List) Since(n uint64) bool { return l.added-n <= uint64(l.max) }
 
 // Newest returns up to n, the newest first.
 func (l *List) Newest(n int) []*wire.Closed {

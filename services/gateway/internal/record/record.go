@@ -106,10 +106,8 @@ func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hit
 }
 
 // Opened is the body of an open event.
-func Opened(r *hitl.Request, raw []byte, digest string, a card.Admission, now time.Time) ([]byte, error) {
-	ev := wire.Opened{
-		V: 1, Summary: card.Summarize(r, digest, a), RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy,
-	}
+func Opened(sum wire.Summary, raw []byte, a card.Admission, now time.Time) ([]byte, error) {
+	ev := wire.Opened{V: 1, Summary: sum, RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy}
 	ev.ServerTime = now.UTC()
 	if len(raw) <= wire.MaxInline {
 		ev.RequestB64 = base64.StdEncoding.EncodeToString(raw)
@@ -117,12 +115,8 @@ func Opened(r *hitl.Request, raw []byte, digest string, a card.Admission, now ti
 	return hitl.Marshal(ev)
 }
 
-// Ended is the body of a closed event. r is nil where the request was refused.
-func Ended(r *hitl.Request, a card.Admission, w *journal.StoredDecision, now time.Time) ([]byte, error) {
-	sum := Unreadable(a, w)
-	if r != nil {
-		sum = card.Summarize(r, w.Digest, a)
-	}
+// Ended is the body of a closed event.
+func Ended(sum wire.Summary, w *journal.StoredDecision, now time.Time) ([]byte, error) {
 	sum.ServerTime = now.UTC()
 	return hitl.Marshal(wire.Ended{V: 1, Closed: wire.Closed{
 		Summary: sum, State: wire.StateClosed, Outcome: w.Outcome, Decision: w.WithoutRequest(),
