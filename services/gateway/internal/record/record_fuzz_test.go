@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 )
 
@@ -61,7 +62,7 @@ func FuzzExamine(f *testing.F) {
 		} else {
 			require.Equal(t, ref, subject.NewRef(r.Tenant, r.Owner, r.ID), "it is its owner's own")
 			require.GreaterOrEqual(t, a.Attempt, 1)
-			opened, err := Opened(r, body, target.Digest, a, at)
+			opened, err := Opened(card.Summarize(r, target.Digest, a), body, a, at)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(opened), journal.MaxEventMsg)
 			ends = []hitl.Content{
@@ -95,7 +96,11 @@ func FuzzExamine(f *testing.F) {
 			again, adm, err := Decided(p, ref, w)
 			require.NoError(t, err)
 			require.Equal(t, kept == nil, again == nil)
-			ended, err := Ended(again, adm, w, at)
+			sum := Unreadable(adm, w)
+			if again != nil {
+				sum = card.Summarize(again, w.Digest, adm)
+			}
+			ended, err := Ended(sum, w, at)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(ended), journal.MaxEventMsg)
 		}
