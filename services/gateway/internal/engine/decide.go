@@ -127,44 +127,74 @@ func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
 var errUnread = fmt.Errorf("%w yet", api.ErrNotFound)
 
 // find loads what is to be decided: the open request, or the decision that
-// exists already.
+// exists already. A request that this gateway holds is taken as it is: who then
+// stores a decision is told by the stream whether there is one.
 func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *journal.StoredDecision, error) {
-	var t *record.Target
-	if p, ok := e.view.Pending(ref); ok && !p.Decided {
-		t = &record.Target{Admission: p.Admission, Raw: p.Raw, Digest: p.Summary.Digest}
+	p, ok := e.view.Pending(ref)
+	if !ok || p.Decided || p.Raw == nil {
+		return e.read(ctx, ref)
 	}
-	if t == nil || t.Raw == nil {
-		w, err := e.opts.Journal.Decision(ctx, ref)
-		if err == nil {
-			return nil, w, nil
-		}
-		if !errors.Is(err, journal.ErrNotFound) {
-			return nil, nil, err
-		}
-		m, err := e.opts.Journal.Request(ctx, ref)
-		if errors.Is(err, journal.ErrNotFound) {
-			return nil, nil, api.ErrNotFound
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if t == nil || t.Digest != hitl.Digest(m.Data) {
-			r, a, err := record.Examine(&e.policy, ref, *m)
-			if err != nil {
-				return nil, nil, errUnread
-			}
-			return &record.Target{Admission: a, Raw: m.Data, Digest: hitl.Digest(m.Data), Request: r}, nil, nil
-		}
-		// It is shown, so it can be settled: headers that two readers read in
-		// two ways must not change that.
-		t.Raw = m.Data
+	t := &record.Target{Admission: p.Admission, Raw: p.Raw, Digest: p.Summary.Digest}
+	var err error
+	t.Request, err = hitl.ParseRequest(t.Raw)
+	return t, nil, err
+}
+
+// read is find by the streams alone: whoever only looks must not be told what
+// this gateway has not heard of yet.
+func (e *Engine) read(ctx context.Context, ref subject.Ref) (*record.Target, *journal.StoredDecision, error) {
+	w, err := e.winner(ctx, ref)
+	if w != nil || err != nil {
+		return nil, w, err
 	}
-	r, err := hitl.ParseRequest(t.Raw)
+	m, err := e.opts.Journal.Request(ctx, ref)
+	if errors.Is(err, journal.ErrNotFound) {
+		// It may have been decided and swept since the look above.
+		w, err := e.winner(ctx, ref)
+		if w == nil && err == nil {
+			err = api.ErrNotFound
+		}
+		return nil, w, err
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	t.Request = r
+	t := &record.Target{Raw: m.Data, Digest: hitl.Digest(m.Data)}
+	if p, ok := e.view.Pending(ref); ok && p.Summary.Digest == t.Digest {
+		// It is shown, so it can be settled: headers that two readers read in
+		// two ways must not change that.
+		t.Admission = p.Admission
+		t.Request, err = hitl.ParseRequest(m.Data)
+		return t, nil, err
+	}
+	if t.Request, t.Admission, err = record.Examine(&e.policy, ref, *m); err != nil {
+		return nil, nil, errUnread
+	}
 	return t, nil, nil
+}
+
+// lately is how old a decision may be whose closed event this gateway may still
+// have to hear of.
+const lately = time.Minute
+
+// winner is the stored decision, nil if there is none. Who is told of it here
+// is not shown the interaction as open afterwards, even where this gateway has
+// not heard of its end, or of its beginning.
+func (e *Engine) winner(ctx context.Context, ref subject.Ref) (*journal.StoredDecision, error) {
+	w, err := e.opts.Journal.Decision(ctx, ref)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, held := e.view.Pending(ref)
+	if e.view.Settled(ref) == nil && (held || e.now().Sub(w.Time) < lately) {
+		e.enter(ref)
+		e.view.Decided(ref)
+		e.finishLater(ref, w)
+	}
+	return w, nil
 }
 
 // settle stores an outcome that no person chose, for what happened at that
@@ -173,10 +203,6 @@ func (e *Engine) find(ctx context.Context, ref subject.Ref) (*record.Target, *jo
 func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hitl.Content, p hitl.Principal, channel string) (*journal.StoredDecision, error) {
 	t, winner, err := e.find(ctx, ref)
 	if err != nil || winner != nil {
-		if winner != nil {
-			e.enter(ref)
-			e.finishLater(ref, winner)
-		}
 		return winner, err
 	}
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !at.Before(d) {

@@ -38,7 +38,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 		return nil, err
 	}
 	p, _ := e.view.Pending(ref)
-	t, w, err := e.find(ctx, ref)
+	t, w, err := e.read(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
