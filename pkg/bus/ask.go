@@ -104,7 +104,7 @@ func (c *Client) requestLimit() int {
 // request, is returned.
 //
 // The errors: *hitl.InvalidError and *TooLargeError (nothing was sent),
-// ErrKeyConflict, ErrForbidden, ErrBadDecision, and *WaitError, which matches
+// ErrKeyConflict, ErrForbidden, ErrBadDecision, ErrTurnedAway, and *WaitError, which matches
 // ErrNoDecision (the time is up), ErrStopped (ctx ended; also matches ctx's
 // error and cause) or ErrClosed. After an error there is no consent.
 //
@@ -305,21 +305,35 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 	defer timer.Stop()
 	for n := 0; ; {
 		again := a.c.link.Connected()
+		lost := n >= len(firstReads)-1 // long enough to have missed something
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case m := <-inbox:
-			if d, err := a.verify(m); err == nil {
-				return a.settle(d)
+			why := m.Header.Get(hitl.HeaderTurnedAway)
+			if why == "" {
+				if d, err := a.verify(m); err == nil {
+					return a.settle(d)
+				}
 			}
 			if ans, err := a.glance(ctx); err != nil || ans != nil {
 				return ans, err
 			}
+			// The word may be one for an earlier asking.
+			if why != "" && a.removed(ctx) {
+				return nil, fmt.Errorf("%w: %s", ErrTurnedAway, why)
+			}
 			continue
 		case <-again:
+			lost = true
 		case <-timer.C:
 		}
 		ans, err := a.glance(ctx)
+		if ans == nil && err == nil && lost && a.removed(ctx) {
+			// Turned away, and the word of it was missed; or the streams were
+			// restored from an older copy.
+			ans, err = a.publish(ctx)
+		}
 		if ans != nil || link.Fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
 			return ans, err
 		}
@@ -349,6 +363,13 @@ func (a *ask) glance(ctx context.Context) (*Answer, error) {
 		a.looked = true
 	}
 	return ans, err
+}
+
+// removed reports whether the request is no longer stored. False if that
+// cannot be found out now.
+func (a *ask) removed(ctx context.Context) bool {
+	_, err := a.c.link.Direct(ctx, streamRequests, subject.Request(a.ref))
+	return errors.Is(err, ErrNotFound)
 }
 
 func (a *ask) found(m *nats.Msg, err error) (*Answer, error) {

@@ -25,6 +25,10 @@ var (
 	// ErrBadDecision: the stored decision is signed but was not made for the
 	// request that this asker holds. It must not be acted on.
 	ErrBadDecision = errors.New("bus: the decision is for another request")
+	// ErrTurnedAway: the gateway took the request away without a decision,
+	// because this owner sends far too many. The text says which quota is used
+	// up. The key may be asked with again later.
+	ErrTurnedAway = errors.New("bus: the request was turned away")
 	// ErrNoDecision: the time is up and there is no decision. The caller denies.
 	ErrNoDecision = errors.New("bus: no decision in time")
 	// ErrStopped: the wait ended before there was a decision.

@@ -217,6 +217,7 @@ func gatewayPublish() []string {
 	return append([]string{
 		"hitl.dec.*.*.*",
 		"hitl.ixe.*.*.*.*.*",
+		"hitl.inbox.*.*.*", // that a request was turned away; a decision comes from the server
 		"hitl.sgw.*.*.*",
 		"hitl.feed.*.*",
 		"hitl.cmd.*.*.*",

@@ -99,7 +99,7 @@ func TestB56ForbiddenPublishIsRefused(t *testing.T) {
 			"hitl.dec.t.pool.id1", "hitl.req.t.pool.id1", "hitl.ixe.t.pool.s1.id1.closed", "hitl.svc.t.cli.decide", "hitl.svc.u.notifier.get",
 		}},
 		{"gateway", bus.RoleGateway, "", "", append(append([]string{
-			"hitl.evt.t.pool.s1", "hitl.ses.t.pool.s1", "hitl.svc.t.cli.decide", "hitl.inbox.t.pool.id1",
+			"hitl.evt.t.pool.s1", "hitl.ses.t.pool.s1", "hitl.svc.t.cli.decide",
 			"$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS", "$JS.API.STREAM.MSG.DELETE.HITL_EVENTS", "$JS.API.STREAM.PEER.REMOVE.HITL_DECISIONS",
 		}, api...), "$JS.API.CONSUMER.PAUSE.HITL_WORK.t-pool")},
 	} {

@@ -16,6 +16,8 @@ type Opened struct {
 	Policy     hitl.Policy `json:"policy"`
 	// RequestB64 is the exact request where it is at most MaxInline bytes.
 	RequestB64 string `json:"request_b64,omitempty"`
+	// RequestBytes is the size of the request.
+	RequestBytes int `json:"request_bytes,omitempty"`
 }
 
 // MaxInline is the largest request that travels inside Opened, in bytes.

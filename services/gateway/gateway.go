@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 	"github.com/banksman/banksman/services/gateway/web"
 )
@@ -61,12 +62,23 @@ type Options struct {
 	DefaultCwd string
 	// Critical are paths and words that make a tool call critical.
 	Critical []string
+	// Quota is what each owner may use; nil: DefaultQuota.
+	Quota *Quota
 	// PersonName is what the person who signs in is called; default the name
 	// of the operating system's user.
 	PersonName string
 	// TestLogin, if set, is a file that gets a valid session token. For tests
 	// of a whole installation: whoever reads the file can decide.
 	TestLogin string
+}
+
+// Quota bounds each owner's use of what all share; zero fields are no limit.
+type Quota = quota.Limits
+
+// DefaultQuota leaves room for hundreds of busy workers, and for some of them
+// running wild for days before the streams are full.
+func DefaultQuota() Quota {
+	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayRefusals: 1000}
 }
 
 // Gateway is a running gateway.
@@ -118,6 +130,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	})
 	g.engine = engine.New(engine.Options{
 		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+		Quota: *o.Quota,
 	})
 	g.auth, err = auth.Open(ctx, auth.Options{
 		Conn: g.conn.Conn, Logger: o.Logger, Person: hitl.Principal{Kind: "person", ID: "owner", Name: o.PersonName},
@@ -148,6 +161,10 @@ func (o *Options) setDefaults() {
 	o.Addr = cmp.Or(o.Addr, DefaultAddr)
 	o.Tenant = cmp.Or(o.Tenant, bus.DefaultTenant)
 	o.Pool = cmp.Or(o.Pool, "agents")
+	if o.Quota == nil {
+		q := DefaultQuota()
+		o.Quota = &q
+	}
 	if o.Web == nil {
 		o.Web = web.FS()
 	}

@@ -39,7 +39,8 @@ type Options struct {
 	Claude      string        // path of the CLI; empty looks it up
 	AskTimeout  time.Duration // how long people have for an answer; 0: no limit
 	OrphanAfter time.Duration
-	Webhooks    string // the notifier's configuration file
+	Quota       *gateway.Quota // nil: the gateway's default
+	Webhooks    string         // the notifier's configuration file
 	Logger      *slog.Logger
 	Stdout      io.Writer
 }
@@ -274,7 +275,7 @@ func (s *stack) newGateway(ctx context.Context) error {
 	}
 	s.gateway, err = gateway.New(ctx, gateway.Options{
 		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd,
-		OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
+		Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
 	})
 	return err
 }

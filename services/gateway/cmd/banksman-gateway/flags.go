@@ -33,6 +33,11 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 		o.Critical = append(o.Critical, s)
 		return nil
 	})
+	quota := gateway.DefaultQuota()
+	var mib, dayMib int64
+	fs.IntVar(&quota.Open, "quota-open", quota.Open, "`requests` an owner may have open at a time; 0: no limit")
+	fs.Int64Var(&mib, "quota-open-mib", quota.OpenBytes>>20, "`MiB` that an owner's open requests may have together; 0: no limit")
+	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
 	fs.StringVar(&o.PersonName, "person", "", "`name` of who signs in (default: this user's)")
 	fs.StringVar(&o.TestLogin, "test-login", "", "for tests only: write a session token to this `file`")
 	fs.BoolVar(&link, "login", false, "print a login link at the start")
@@ -42,6 +47,11 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 	if fs.NArg() > 0 {
 		return o, false, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
+	if quota.Open < 0 || mib < 0 || dayMib < 0 {
+		return o, false, errors.New("-quota-...: a limit must not be negative")
+	}
+	quota.OpenBytes, quota.DayBytes = mib<<20, dayMib<<20
+	o.Quota = &quota
 	if *creds == "" {
 		return o, false, errors.New("-creds is missing: name the gateway's credential file")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/services/gateway"
 )
 
 func credentials(t *testing.T) string {
@@ -38,6 +39,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	o, link, err := parse([]string{
 		"-creds", credentials(t), "-listen", "127.0.0.1:9", "-base-url", "https://h.example", "-allow-remote",
 		"-orphan-after", "1m", "-critical", "/data", "-critical", "banksman decide", "-cwd", "/src", "-person", "Ada", "-login",
+		"-quota-open", "7", "-quota-open-mib", "2", "-quota-day-mib", "0",
 	}, &bytes.Buffer{})
 	require.NoError(t, err)
 	require.True(t, link)
@@ -49,6 +51,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	require.Equal(t, []string{"/data", "banksman decide"}, o.Critical)
 	require.Equal(t, "/src", o.DefaultCwd)
 	require.Equal(t, "Ada", o.PersonName)
+	require.Equal(t, &gateway.Quota{Open: 7, OpenBytes: 2 << 20, DayRefusals: gateway.DefaultQuota().DayRefusals}, o.Quota)
 	require.NotNil(t, o.Logger)
 }
 
@@ -56,11 +59,12 @@ func TestBadFlags(t *testing.T) {
 	t.Parallel()
 	creds := credentials(t)
 	for text, args := range map[string][]string{
-		"-creds is missing":   {},
-		"unexpected argument": {"-creds", creds, "extra"},
-		"no such file":        {"-creds", creds + ".none"},
-		"is empty":            {"-creds", creds, "-critical", " "},
-		"not defined":         {"-nonsense"},
+		"-creds is missing":    {},
+		"unexpected argument":  {"-creds", creds, "extra"},
+		"no such file":         {"-creds", creds + ".none"},
+		"must not be negative": {"-creds", creds, "-quota-open", "-1"},
+		"is empty":             {"-creds", creds, "-critical", " "},
+		"not defined":          {"-nonsense"},
 	} {
 		_, _, err := parse(args, &bytes.Buffer{})
 		require.ErrorContains(t, err, text)

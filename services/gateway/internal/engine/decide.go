@@ -238,10 +238,3 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 	}
 	return w, won, err
 }
-
-// refuse stores the outcome invalid for a request that nobody will see.
-func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
-	d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
-	_, _, err := e.store(ctx, ref, d)
-	return err
-}

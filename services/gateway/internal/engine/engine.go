@@ -20,6 +20,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 )
 
 // Options wire an Engine. Journal, Conn and Logger are required.
@@ -33,6 +34,8 @@ type Options struct {
 	OrphanAfter time.Duration
 	// Critical lists paths and words that make a tool call critical.
 	Critical []string
+	// Quota is what each owner may use; zero fields are no limit.
+	Quota quota.Limits
 }
 
 const (
@@ -47,6 +50,7 @@ type Engine struct {
 	log    *slog.Logger
 	now    func() time.Time
 	policy policy.Policy
+	ledger *quota.Ledger
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
 	ready  chan struct{} // closed by Run after loading
@@ -72,13 +76,14 @@ func New(o Options) *Engine {
 	e := &Engine{
 		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
 		policy:    policy.Policy{Critical: o.Critical},
+		ledger:    quota.New(o.Quota, o.Clock),
 		ready:     make(chan struct{}),
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
 	}
 	e.view = projection.New(projection.Options{
 		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Recent: recentClosed, Orphan: e.orphan, Doubtful: e.doubtful,
-		Alarm: e.alarm,
+		Alarm: e.alarm, Ledger: e.ledger,
 	})
 	e.bgCtx, e.stopBg = context.WithCancel(context.Background())
 	return e

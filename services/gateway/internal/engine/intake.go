@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
@@ -12,6 +14,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -24,7 +27,9 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 	p, err := subject.Parse(d.Subject)
 	if err != nil || p.Kind != "req" && p.Kind != "cxl" {
 		// Whoever wrote it gets no decision: its subject fits no inbox.
-		e.log.Warn("deleted a message outside the grammar", "seq", d.Seq, "bytes", len(d.Subject))
+		if e.ledger.Note(quota.Owner{}) {
+			e.log.Warn("deleted a message outside the grammar; more of them in the next minute are not told", "seq", d.Seq, "bytes", len(d.Subject))
+		}
 		e.finish(d, e.opts.Journal.DeleteRequest(ctx, d.Seq))
 		return
 	}
@@ -32,7 +37,7 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 		e.finish(d, e.withdraw(ctx, p.Ref(), d.Message))
 		return
 	}
-	e.finish(d, e.admitStored(ctx, p.Ref(), d.Message))
+	e.finish(d, e.admitStored(ctx, p.Ref(), d))
 }
 
 func (e *Engine) finish(d journal.Delivery, err error) {
@@ -48,7 +53,9 @@ func (e *Engine) finish(d journal.Delivery, err error) {
 }
 
 // admitStored puts a stored request before people, once.
-func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, m journal.Message) error {
+func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Delivery) error {
+	m := d.Message
+	opened := false
 	var en *projection.Entry
 	for {
 		mark := e.view.Mark()
@@ -70,17 +77,66 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, m journal.Mes
 				if !errors.As(err, &inv) {
 					return err
 				}
-				e.log.Warn("refused a request", "interaction", ref.String(), "problem", inv.Error())
 				return e.refuse(ctx, ref, m, inv.Fields)
 			}
 			en = projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a)
 		}
 		// Shown while the write is under way: it is stored already, and nobody
 		// has decided.
-		if e.view.Admit(en, mark) {
+		ok, over := e.view.Admit(en, mark, opened)
+		switch {
+		case ok:
 			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission)
+		case over == nil:
+			continue
+		case d.Redelivered:
+			// Whoever had it before may have put it before people.
+			if opened, err = e.hasOpened(ctx, en.Summary(), ref); err != nil {
+				return err
+			}
+			if opened {
+				continue
+			}
 		}
+		return e.refuse(ctx, ref, m, []hitl.Field{*over})
 	}
+}
+
+func (e *Engine) hasOpened(ctx context.Context, sum wire.Summary, ref subject.Ref) (bool, error) {
+	found := false
+	err := e.opts.Journal.Last(ctx, journal.Events, []string{subject.Event(ref, subject.Token(sum.SessionID), subject.Open)},
+		func(journal.Message) error {
+			found = true
+			return nil
+		})
+	if errors.Is(err, journal.ErrNotFound) {
+		err = nil
+	}
+	return found, err
+}
+
+// refuse ends a request that nobody will see, with the outcome invalid. Beyond
+// a number of them nothing is recorded, so that an owner cannot fill the record
+// with its own refusals: the request is removed and its asker told. Who misses
+// that asks again, see package bus.
+func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
+	owner := quota.Owner{Tenant: ref.Tenant, Name: ref.Owner}
+	why := hitl.InvalidError{Fields: fields}
+	if e.ledger.Refuse(owner) {
+		e.log.Warn("refused a request", "interaction", ref.String(), "problem", why.Error())
+		d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
+		_, _, err := e.store(ctx, ref, d)
+		return err
+	}
+	if e.ledger.Note(owner) {
+		e.log.Warn("too many refused requests of one owner: they are turned away without a record", "tenant", owner.Tenant, "owner", owner.Name, "problem", why.Error())
+	}
+	if err := e.opts.Journal.DeleteRequest(ctx, m.Seq); err != nil {
+		return err
+	}
+	word := nats.NewMsg(subject.Inbox(ref))
+	word.Header.Set(hitl.HeaderTurnedAway, card.Line(why.Error()))
+	return e.opts.Conn.PublishMsg(word)
 }
 
 func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a card.Admission) error {

@@ -90,9 +90,10 @@ func (p *Projection) readOpen(ref subject.Ref, m journal.Message) func() {
 		old := p.open[ref]
 		if old == nil {
 			// What was held and is not any more has been decided.
-			if en == nil || !p.insert(en) {
+			if en == nil || p.closed.Has(ref) {
 				return
 			}
+			p.insert(en)
 			old = en
 		}
 		old.opened = true
@@ -123,6 +124,7 @@ func openEntry(ref subject.Ref, data []byte) *Entry {
 	}
 	en := &Entry{
 		Admission: a, session: subject.NewSession(ev.Tenant, ev.Owner, ev.SessionID), summary: ev.Summary,
+		size: max(ev.RequestBytes, 0),
 	}
 	if ev.ExpiresAt != nil {
 		en.deadline = *ev.ExpiresAt

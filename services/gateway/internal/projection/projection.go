@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/due"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	Doubtful func(subject.Session)
 	// Alarm, of capacity 1, gets a value when the earliest deadline has changed.
 	Alarm chan<- struct{}
+	// Ledger counts what each owner has open.
+	Ledger *quota.Ledger
 }
 
 // Projection is safe for concurrent use.
@@ -86,6 +89,7 @@ func New(o Options) *Projection {
 type Entry struct {
 	card.Admission
 	session  subject.Session
+	size     int // of the request, in bytes; 0: unknown
 	summary  wire.Summary
 	raw      []byte            // the exact request where it is small, else nil
 	deadline time.Time         // zero: none
@@ -99,7 +103,7 @@ type Entry struct {
 // needs no lock.
 func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Entry {
 	en := &Entry{
-		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID),
+		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID), size: len(raw),
 		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt),
 	}
 	en.summary.Body = card.Small(card.Body(r, raw))
@@ -128,39 +132,48 @@ func (p *Projection) Mark() Mark {
 }
 
 // Admit shows a request that was not decided at since and whose open event is
-// still on its way. It reports false, and shows nothing, where so much was
-// closed since then that nobody here knows any more whether this was: then one
-// has to look again.
-func (p *Projection) Admit(en *Entry, since Mark) bool {
+// still on its way, or opened. It shows nothing where so much was closed since
+// then that nobody here knows any more whether this was: then one has to look
+// again. Nor does it where the owner's quota is used up: over says which. What
+// is opened is within it.
+func (p *Projection) Admit(en *Entry, since Mark, opened bool) (ok bool, over *hitl.Field) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.open[en.Ref] != nil:
+		return true, nil
 	case !p.closed.Since(uint64(since)):
-		return false
-	case p.insert(en):
-		p.touch(en.session)
+		return false, nil
+	case p.closed.Has(en.Ref):
+		return true, nil
 	}
-	return true
+	if !opened {
+		if over = p.opts.Ledger.Check(en.owner(), en.size); over != nil {
+			return false, over
+		}
+	}
+	p.insert(en)
+	p.touch(en.session)
+	return true, nil
 }
+
+func (en *Entry) owner() quota.Owner { return quota.Owner{Tenant: en.Ref.Tenant, Name: en.Ref.Owner} }
 
 // LoadOpen shows a request whose open event is stored and that was not decided
 // at the position the projection began with.
 func (p *Projection) LoadOpen(en *Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open[en.Ref] == nil {
+	if p.open[en.Ref] == nil && !p.closed.Has(en.Ref) {
 		en.opened = true
 		p.insert(en)
 	}
 }
 
-// insert reports whether the interaction is shown now. Called with the lock
-// held, for what is not.
-func (p *Projection) insert(en *Entry) bool {
-	if p.closed.Has(en.Ref) {
-		return false
-	}
+// insert shows an interaction that is neither open nor closed. Called with the
+// lock held.
+func (p *Projection) insert(en *Entry) {
+	p.opts.Ledger.Open(en.owner(), en.size)
 	en.fresh = true
 	p.open[en.Ref] = en
 	p.byID[en.summary.RequestID] = append(p.byID[en.summary.RequestID], en.Ref)
@@ -172,7 +185,6 @@ func (p *Projection) insert(en *Entry) bool {
 	if !en.deadline.IsZero() {
 		p.wait(en, en.deadline)
 	}
-	return true
 }
 
 // remove takes an interaction out of the open set. Called with the lock held.
@@ -182,6 +194,7 @@ func (p *Projection) remove(ref subject.Ref) *Entry {
 		return nil
 	}
 	delete(p.open, ref)
+	p.opts.Ledger.Close(en.owner(), en.size)
 	id := en.summary.RequestID
 	refs := slices.DeleteFunc(slices.Clone(p.byID[id]), func(r subject.Ref) bool { return r == ref })
 	if len(refs) == 0 {

@@ -107,7 +107,9 @@ func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hit
 
 // Opened is the body of an open event.
 func Opened(sum wire.Summary, raw []byte, a card.Admission, now time.Time) ([]byte, error) {
-	ev := wire.Opened{V: 1, Summary: sum, RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy}
+	ev := wire.Opened{
+		V: 1, Summary: sum, RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy, RequestBytes: len(raw),
+	}
 	ev.ServerTime = now.UTC()
 	if len(raw) <= wire.MaxInline {
 		ev.RequestB64 = base64.StdEncoding.EncodeToString(raw)

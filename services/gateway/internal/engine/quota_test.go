@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
+)
+
+func within(l quota.Limits) func(*Options) {
+	return func(o *Options) { o.Quota = l }
+}
+
+func TestOverAQuotaARequestIsInvalidAndSaysWhich(t *testing.T) {
+	t.Parallel()
+	one, err := hitl.Marshal(request("k1"))
+	require.NoError(t, err)
+	for field, c := range map[string]struct {
+		limits quota.Limits
+		// again: a place is free once the open one is decided.
+		again bool
+	}{
+		"quota.open":  {quota.Limits{Open: 1}, true},
+		"quota.bytes": {quota.Limits{OpenBytes: int64(len(one)) * 3 / 2}, true},
+		"quota.rate":  {quota.Limits{DayBytes: 4 << 10}, false},
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e, _ := w.gateway(within(c.limits))
+			nc := w.connect()
+			first, second, third := request("k1"), request("k2"), request("k3")
+			raw := w.ask(nc, first)
+			pending(t, e, first.ID)
+			w.ask(nc, second)
+			ix := outcome(t, e, second)
+			require.Equal(t, hitl.InvalidIX, ix.Outcome)
+			require.Equal(t, field, ix.Decision.Fields[0].Field)
+			require.Contains(t, hitl.AgentText(second, &ix.Decision.Content), field)
+			stored, err := w.journal(nc).Decision(t.Context(), ref(second))
+			require.NoError(t, err)
+			require.Empty(t, stored.RequestB64, "a refused request is not kept")
+			pending(t, e, first.ID)
+			// Another owner is not concerned.
+			other := request("k1", func(r *hitl.Request) { r.Owner = "cli" })
+			w.ask(nc, other)
+			pending(t, e, first.ID, other.ID)
+
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(first, raw, "ada", allow)).Status)
+			pending(t, e, other.ID)
+			outcome(t, e, first)
+			require.Eventually(t, func() bool { return e.view.Len() == 1 }, patience, time.Millisecond)
+			w.ask(nc, third)
+			if !c.again {
+				require.Equal(t, hitl.InvalidIX, outcome(t, e, third).Outcome)
+				return
+			}
+			pending(t, e, other.ID, third.ID)
+		})
+	}
+}
+
+func TestAQuotaIsCountedAcrossGatewaysAndRestarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	limits := within(quota.Limits{OpenBytes: 100 << 10})
+	e, stop := w.gateway(limits)
+	nc := w.connect()
+	// Larger than what an open event carries: its size is told all the same.
+	big := request("big", func(r *hitl.Request) { r.Message = fmt.Sprintf("%060000d", 0) })
+	w.ask(nc, big)
+	pending(t, e, big.ID)
+	two, _ := w.gateway(limits)
+	require.Equal(t, 1, two.view.Len())
+	stop() // the next is the other gateway's, which only loaded the first
+	again := request("again", func(r *hitl.Request) { r.Message = fmt.Sprintf("%060000d", 0) })
+	w.ask(nc, again)
+	require.Equal(t, "quota.bytes", outcome(t, two, again).Decision.Fields[0].Field)
+}
+
+func TestAQuotaCountsWhatAnotherGatewayOpened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	two := New(Options{Journal: w.journal(w.connect()), Conn: w.connect(), Logger: slog.New(slog.DiscardHandler), Quota: quota.Limits{OpenBytes: 100 << 10}})
+	r := request("big", func(r *hitl.Request) { r.Message = fmt.Sprintf("%060000d", 0) })
+	one, _ := w.gateway()
+	w.ask(w.connect(), r)
+	pending(t, one, r.ID)
+	require.NoError(t, w.journal(w.connect()).Read(t.Context(), journal.Events, 1, nil, func(m journal.Message) error {
+		two.view.ApplyEvent(m)
+		return nil
+	}))
+	require.Equal(t, 1, two.view.Len())
+	require.Equal(t, "quota.bytes", two.ledger.Check(quota.Owner{Tenant: "default", Name: "agents"}, 60_000).Field)
+	require.Nil(t, two.ledger.Check(quota.Owner{Tenant: "default", Name: "agents"}, 30_000))
+}
+
+// Beyond the refusals of a day nothing is recorded: the request goes, and its
+// asker is told.
+func TestRefusalsWithoutEndFillNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gateway(within(quota.Limits{DayRefusals: 2}))
+	nc := w.connect()
+	heard := make(chan *nats.Msg, 100)
+	_, err := nc.ChanSubscribe("hitl.inbox.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	for i := range 5 {
+		r := subject.NewRef("default", "agents", fmt.Sprintf("id%d", i))
+		w.store(nc, subject.Request(r), []byte(`{"v":1}`))
+		select {
+		case m := <-heard:
+			require.Equal(t, subject.Inbox(r), m.Subject)
+			why := m.Header.Get(hitl.HeaderTurnedAway)
+			if i < 2 {
+				require.Empty(t, why)
+				require.NotEmpty(t, m.Data, "a decision")
+				continue
+			}
+			require.Contains(t, why, "kind")
+			require.Empty(t, m.Data)
+			_, err := w.journal(nc).Request(t.Context(), r)
+			require.ErrorIs(t, err, journal.ErrNotFound)
+			_, err = w.journal(nc).Decision(t.Context(), r)
+			require.ErrorIs(t, err, journal.ErrNotFound)
+		case <-time.After(patience):
+			t.Fatal("nobody was told")
+		}
+	}
+}
+
+// What was put before people by a gateway that died meanwhile stays there, over
+// a quota or not.
+func TestWhatIsOpenStaysOpenOverAQuota(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	e := New(Options{Journal: w.journal(nc), Conn: nc, Logger: slog.New(slog.DiscardHandler), Quota: quota.Limits{OpenBytes: 1}})
+	m, err := w.journal(nc).Request(t.Context(), ref(r))
+	require.NoError(t, err)
+	one := New(Options{Journal: w.journal(nc), Conn: nc, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, one.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m}))
+	require.NoError(t, e.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m, Redelivered: true}))
+	require.Equal(t, 1, e.view.Len())
+	_, err = w.journal(nc).Decision(t.Context(), ref(r))
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	e.stopBg()
+	e.bg.Wait()
+	one.stopBg()
+	one.bg.Wait()
+}

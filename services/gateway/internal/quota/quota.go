@@ -1,0 +1,147 @@
+// Package quota keeps one owner from using up what all owners share: the
+// number and size of what waits, the space of the record, and the gateway's
+// time. It only counts; whoever asks it acts on the answer.
+package quota
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// Limits are what each owner may use; zero is no limit.
+type Limits struct {
+	// Open requests at a time, and their bytes together.
+	Open      int
+	OpenBytes int64
+	// DayBytes is what an owner's requests may add to the streams in a day. An
+	// owner that was quiet for a day may use all of it at once.
+	DayBytes int64
+	// DayRefusals is how many requests a day are refused on the record.
+	DayRefusals int
+}
+
+const (
+	// minCharge is what the smallest request costs the streams, with its
+	// events and its decision, in bytes.
+	minCharge = 4 << 10
+	day       = 24 * time.Hour
+	// noteEvery is how often Note is true for one owner.
+	noteEvery = time.Minute
+)
+
+// Owner is whose account is charged. The server's accounts bound how many
+// there are.
+type Owner struct{ Tenant, Name string }
+
+// Ledger has an account for each owner. Its methods are safe for concurrent
+// use.
+type Ledger struct {
+	limits Limits
+	now    func() time.Time
+
+	mu       sync.Mutex
+	accounts map[Owner]*account
+}
+
+type account struct {
+	open     int
+	bytes    int64
+	volume   bucket
+	refusals bucket
+	noted    time.Time
+}
+
+// New makes an empty ledger.
+func New(l Limits, now func() time.Time) *Ledger {
+	return &Ledger{limits: l, now: now, accounts: map[Owner]*account{}}
+}
+
+// Check reports whether an owner may have one more request of that size, and
+// charges it for the day if so. The answer names the quota that is used up; nil
+// is yes. Whoever opens the request calls Open.
+func (l *Ledger) Check(o Owner, size int) *hitl.Field {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(o)
+	if n := l.limits.Open; n > 0 && a.open >= n {
+		return &hitl.Field{Field: "quota.open", Problem: fmt.Sprintf("this owner has %d open requests, and %d is the limit", a.open, n)}
+	}
+	if n := l.limits.OpenBytes; n > 0 && a.bytes+int64(size) > n {
+		return &hitl.Field{Field: "quota.bytes", Problem: fmt.Sprintf(
+			"this owner's open requests have %d bytes; with the %d of this one they would exceed the limit of %d", a.bytes, size, n)}
+	}
+	if n := l.limits.DayBytes; n > 0 && !a.volume.take(float64(max(size, minCharge)), float64(n), l.now()) {
+		return &hitl.Field{Field: "quota.rate", Problem: fmt.Sprintf("this owner has used up its %d bytes a day; a part is free again later", n)}
+	}
+	return nil
+}
+
+// Open counts a request that is open now, whatever the limits say.
+func (l *Ledger) Open(o Owner, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(o)
+	a.open++
+	a.bytes += int64(size)
+}
+
+// Close counts one that no longer is.
+func (l *Ledger) Close(o Owner, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(o)
+	a.open--
+	a.bytes -= int64(size)
+}
+
+// Refuse reports whether one more refusal of the owner's requests goes on the
+// record.
+func (l *Ledger) Refuse(o Owner) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.limits.DayRefusals
+	return n <= 0 || l.account(o).refusals.take(1, float64(n), l.now())
+}
+
+// Note reports whether it is time to log something about the owner again, so
+// that a flood of requests is none of log lines.
+func (l *Ledger) Note(o Owner) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, now := l.account(o), l.now()
+	if !a.noted.IsZero() && now.Sub(a.noted) < noteEvery {
+		return false
+	}
+	a.noted = now
+	return true
+}
+
+func (l *Ledger) account(o Owner) *account {
+	a := l.accounts[o]
+	if a == nil {
+		a = &account{}
+		l.accounts[o] = a
+	}
+	return a
+}
+
+// bucket is an allowance that comes back evenly over a day.
+type bucket struct {
+	used float64
+	at   time.Time
+}
+
+func (b *bucket) take(n, size float64, now time.Time) bool {
+	if since := now.Sub(b.at); since > 0 {
+		b.used = max(0, b.used-size*since.Seconds()/day.Seconds())
+		b.at = now
+	}
+	if b.used+n > size {
+		return false
+	}
+	b.used += n
+	return true
+}
