@@ -83,19 +83,13 @@ func (c *Client) Encode(r *hitl.Request, attempt int) (subject.Ref, []byte, erro
 	if err != nil {
 		return ref, nil, hitl.Invalid("request", "cannot be encoded: %v", err)
 	}
-	if limit := c.requestLimit(); len(raw) > limit {
+	if limit := hitl.RequestLimit(c.link.Conn().MaxPayload()); len(raw) > limit {
 		return ref, nil, &TooLargeError{Size: len(raw), Limit: limit}
 	}
 	if _, err := hitl.ParseRequest(raw); err != nil {
 		return ref, nil, err
 	}
 	return ref, raw, nil
-}
-
-// requestLimit leaves room for the decision, which carries the request in
-// base64 and a content of its own.
-func (c *Client) requestLimit() int {
-	return int(max(0, min(hitl.MaxRequest, (c.link.Conn().MaxPayload()-64<<10)/3)))
 }
 
 // Ask asks and blocks until there is a decision, whatever its outcome. It fills

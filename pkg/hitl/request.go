@@ -19,6 +19,13 @@ const (
 	MaxIdentifier = 256 // keys, session ids, tool call ids
 )
 
+// RequestLimit is the largest request on a server that takes messages of
+// maxPayload bytes: its decision repeats it in base64 and has a content of its
+// own.
+func RequestLimit(maxPayload int64) int {
+	return int(max(0, min(MaxRequest, (maxPayload-64<<10)/3)))
+}
+
 // DefaultExpiresIn is how long a request waits when it does not say.
 const DefaultExpiresIn = 10 * time.Minute
 

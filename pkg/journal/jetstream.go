@@ -93,8 +93,8 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 	if err != nil {
 		return nil, false, fmt.Errorf("journal: encode decision: %w", err)
 	}
-	if len(body) > MaxDecisionMsg {
-		return nil, false, fmt.Errorf("journal: decision is %d bytes, the limit is %d", len(body), MaxDecisionMsg)
+	if room := j.room(); len(body) > room {
+		return nil, false, fmt.Errorf("%w: a decision of %d bytes, the limit is %d", ErrTooLarge, len(body), room)
 	}
 	subj := subject.Decision(ref)
 	header := nats.Header{
@@ -129,6 +129,15 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 			return nil, false, unknown(ctx, err)
 		}
 	}
+}
+
+// room is the largest decision, in bytes. What says that it was made is a
+// message too, with a summary beside what was decided.
+func (j *JetStream) room() int {
+	if p := j.nc.MaxPayload(); p > 0 {
+		return min(MaxDecisionMsg, int(p)-32<<10)
+	}
+	return MaxDecisionMsg // no server has told its limit yet
 }
 
 // unknown is the error of a write whose outcome could not be found out before

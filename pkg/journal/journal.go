@@ -33,6 +33,9 @@ var (
 	// ErrDrift means that a stream's configuration is not the one that makes
 	// the guarantees; a service refuses to start on it.
 	ErrDrift = errors.New("journal: stream configuration has drifted")
+	// ErrTooLarge means that a decision is larger than the server takes; nothing
+	// was stored.
+	ErrTooLarge = errors.New("journal: too large")
 	// ErrUnsigned means that a decision without a valid signature is stored.
 	ErrUnsigned = errors.New("journal: unsigned decision in the record")
 )

@@ -81,6 +81,9 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	}
 	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
 	winner, won, err := e.store(ctx, ref, d)
+	if errors.Is(err, journal.ErrTooLarge) {
+		return api.Invalid(hitl.Invalid("response", "is too large for this server together with its request"))
+	}
 	if err != nil {
 		return api.Failure(err)
 	}
@@ -232,6 +235,7 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 	switch {
 	case err == nil:
 		e.sick = time.Time{}
+	case errors.Is(err, journal.ErrTooLarge): // the store is well
 	case !errors.Is(ctx.Err(), context.Canceled): // nobody stopped waiting
 		e.sick = e.now().Add(sickFor)
 		e.log.Error("a decision could not be stored", "interaction", ref.String(), "error", err)

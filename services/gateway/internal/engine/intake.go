@@ -72,6 +72,10 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		}
 		if en == nil {
 			r, a, err := record.Examine(&e.policy, ref, m)
+			if limit := hitl.RequestLimit(e.opts.Conn.MaxPayload()); err == nil && len(m.Data) > limit {
+				// The server took it and could not take its decision.
+				err = hitl.Invalid("request", "is %d bytes, the limit of this server is %d", len(m.Data), limit)
+			}
 			if err != nil {
 				var inv *hitl.InvalidError
 				if !errors.As(err, &inv) {
