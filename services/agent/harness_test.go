@@ -264,7 +264,7 @@ func (w *world) intake(ctx context.Context, d journal.Delivery) {
 			if x.Shutdown {
 				c.Comment = hitl.ShutdownComment
 			}
-			_ = w.store(ctx, req, c)
+			_ = w.store(ctx, req, req.decision(c))
 		}
 	}
 	w.check(d.Ack())
@@ -317,19 +317,24 @@ func tool(name, part string) func(*pending) bool {
 }
 
 // decide answers as the person "anna" would, by the rules of the product.
-func (w *world) decide(p *pending, r hitl.Response) {
+func (w *world) decide(p *pending, r hitl.Response) *hitl.Decision {
 	w.t.Helper()
 	c, err := hitl.Evaluate(p.Request, &r)
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.store(w.t.Context(), p, *c))
+	d := p.decision(*c)
+	require.NoError(w.t, w.store(w.t.Context(), p, d))
+	return d
 }
 
-func (w *world) store(ctx context.Context, p *pending, c hitl.Content) error {
-	d := &hitl.Decision{
+func (p *pending) decision(c hitl.Content) *hitl.Decision {
+	return &hitl.Decision{
 		V: 1, DecisionID: uuid.NewString(), InteractionID: p.ID, Digest: hitl.Digest(p.raw), Content: c,
 		Principal: hitl.Principal{Kind: "person", ID: "anna"}, Channel: "test", DecidedAt: time.Now().UTC(),
 		RequestSeq: p.seq, RequestedAt: p.at, RequestB64: base64.StdEncoding.EncodeToString(p.raw),
 	}
+}
+
+func (w *world) store(ctx context.Context, p *pending, d *hitl.Decision) error {
 	_, _, err := w.j.Decide(ctx, p.ref, d)
 	if err == nil {
 		w.change(func() { w.decided[p.ref] = true })

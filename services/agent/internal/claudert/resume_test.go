@@ -40,8 +40,9 @@ func (decided) Ack(context.Context, subject.Ref, string, string, string) error {
 
 type noDisk struct{}
 
-func (noDisk) KeepAsk(gate.Kept) error { return nil }
-func (noDisk) DropAsk(string) error    { return nil }
+func (noDisk) KeepAsk(gate.Kept) error             { return nil }
+func (noDisk) DropAsk(string, *gate.Receipt) error { return nil }
+func (noDisk) DropReceipt(*gate.Receipt)           {}
 
 // settle runs an ask through a real gate.
 func settle(t *testing.T, l *gate.Ledger, k gate.Kept, c hitl.Content) *gate.Settled {

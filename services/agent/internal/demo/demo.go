@@ -94,6 +94,7 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 		r.m.Results = map[string]result{}
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.tidy()
 	r.wg.Go(r.converse)
 	return r, nil
 }
@@ -174,9 +175,7 @@ func (r *run) state() memory {
 	return r.m
 }
 
-func (r *run) id(a *ask) string {
-	return fmt.Sprintf("demo-%d-%s-%d", r.m.Round, a.name, r.m.Try)
-}
+func (m *memory) id(a *ask) string { return fmt.Sprintf("demo-%d-%s-%d", m.Round, a.name, m.Try) }
 
 // open needs r.mu: the ids of the step's asks without a result.
 func (r *run) open() []string {
@@ -187,14 +186,45 @@ func (r *run) open() []string {
 	for i := range script[r.m.Step].asks {
 		a := &script[r.m.Step].asks[i]
 		if _, ok := r.m.Results[a.name]; !ok {
-			ids = append(ids, r.id(a))
+			ids = append(ids, r.m.id(a))
 		}
 	}
 	return ids
 }
 
+// tidy ends what an earlier process has dealt with, and only the word of it is
+// missing: decisions that are in the memory, and asks of an interrupted step.
+// What still waits is asked again when its step is played.
+func (r *run) tidy() {
+	dropped, current := map[string]bool{}, map[string]bool{}
+	if !r.m.over() {
+		for i := range script[r.m.Step].asks {
+			a := &script[r.m.Step].asks[i]
+			if _, ok := r.m.Results[a.name]; ok {
+				continue
+			}
+			for m := r.m; m.Try >= 0; m.Try-- {
+				dropped[m.id(a)] = m.Try < r.m.Try || r.m.Stopped
+				current[m.id(a)] = m.Try == r.m.Try && !r.m.Stopped
+			}
+		}
+	}
+	for _, k := range r.spec.Open {
+		if current[k.ID] {
+			continue
+		}
+		r.host.Ask(gate.Ask{Kept: k, Settle: func(s *gate.Settled) { s.Confirm() }})
+		if dropped[k.ID] {
+			r.host.Withdraw(k.ID, "interrupted")
+		}
+	}
+}
+
 // converse is the conversation. It ends with Kill.
 func (r *run) converse() {
+	if m := r.state(); m.Round > 0 && (m.over() || m.Stopped) {
+		r.host.Emit(runtime.Turn{Assistant: false})
+	}
 	for r.ctx.Err() == nil {
 		m := r.state()
 		if m.Round == 0 || m.over() || m.Stopped {
@@ -315,7 +345,7 @@ func (r *run) result(a *ask) (result, bool) {
 func (r *run) callID(a *ask) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.id(a)
+	return r.m.id(a)
 }
 
 func toolName(a *ask) string {

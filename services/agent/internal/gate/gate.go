@@ -13,7 +13,8 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// ackLimit bounds the sending of one receipt.
+// ackLimit bounds the sending of receipts once the gate has been closed. What
+// was not sent by then is the successor's.
 const ackLimit = 10 * time.Second
 
 // Why the wait of an ask ends early, as the cause of its context.
@@ -44,7 +45,20 @@ var _ Asker = (*bus.Client)(nil)
 type Keeper interface {
 	// KeepAsk is durable before it returns.
 	KeepAsk(a Kept) error
-	DropAsk(id string) error
+	// DropAsk forgets an ask and, in the same step, remembers the receipt for
+	// its decision; nil when there is none. Durable before it returns.
+	DropAsk(id string, r *Receipt) error
+	// DropReceipt forgets a receipt that was sent. It need not be durable: to
+	// send one again does nothing.
+	DropReceipt(r *Receipt)
+}
+
+// Receipt is the last word on a decision.
+type Receipt struct {
+	Ref        subject.Ref `json:"ref"`
+	DecisionID string      `json:"decision_id"`
+	Stage      string      `json:"stage"` // hitl.Applied or hitl.Refused
+	Detail     string      `json:"detail,omitempty"`
 }
 
 // Kept is an ask as a successor finds it.
@@ -58,9 +72,11 @@ type Kept struct {
 // Ask is one "may I?" of a runtime.
 type Ask struct {
 	Kept
+	// Again says that an earlier process may have put it to people.
+	Again bool
 	// Settle is called once when the wait has ended, from a goroutine of the
-	// ask's own; never after a withdrawal. It ends with Use or Refuse, at once
-	// or later.
+	// ask's own; never after a withdrawal. It ends with a call of
+	// one of its methods, at once or later.
 	Settle func(*Settled)
 }
 
@@ -72,6 +88,8 @@ type Gate struct {
 	log    *slog.Logger
 	// before runs ahead of each ask's publication.
 	before func(context.Context)
+	ended  context.Context // ends when the gate is closed
+	end    context.CancelFunc
 
 	wg sync.WaitGroup // asks and receipts
 
@@ -84,6 +102,9 @@ type Gate struct {
 type entry struct {
 	cancel context.CancelCauseFunc
 	early  error // the cause, once the wait was ended early
+	// hidden: an earlier process may have put it to people, and this one is not
+	// there yet. Only a request that this process has found can be withdrawn.
+	hidden bool
 }
 
 // Options wire a Gate.
@@ -106,6 +127,7 @@ func New(o Options) *Gate {
 	if g.before == nil {
 		g.before = func(context.Context) {}
 	}
+	g.ended, g.end = context.WithCancel(context.Background())
 	return g
 }
 
@@ -124,7 +146,7 @@ func (g *Gate) Open(a Ask) error {
 		cancel(nil)
 		return nil
 	}
-	e := &entry{cancel: cancel}
+	e := &entry{cancel: cancel, hidden: a.Again}
 	g.open[a.ID] = e
 	g.wg.Add(1)
 	g.mu.Unlock()
@@ -144,7 +166,7 @@ func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 		err = &keepError{err}
 	} else {
 		g.before(ctx)
-		ans, err = g.asker.Ask(ctx, a.Request)
+		ans, err = g.asker.Ask(ctx, a.Request, bus.OnOpen(func(bus.Opened) { g.shown(e) }))
 	}
 	g.mu.Lock()
 	delete(g.open, a.ID)
@@ -162,10 +184,10 @@ func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 	case early == nil && errors.Is(err, bus.ErrClosed):
 		return // the connection is gone for good, and this process with it
 	case errors.As(early, &withdrawn):
-		if s.answer != nil && s.answer.Decision.Outcome.ByPerson() {
-			s.ack(hitl.Refused, "the agent no longer wanted it: "+withdrawn.Reason)
+		if s.answer != nil && !s.answer.Decision.Outcome.ByPerson() {
+			s.answer = nil // nobody waits for a receipt
 		}
-		g.forget(a.ID)
+		s.finish(hitl.Refused, "the agent no longer wanted it: "+withdrawn.Reason)
 		return
 	}
 	if err != nil {
@@ -180,7 +202,7 @@ func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 	} else {
 		s.verdict, s.mismatch = judge(a.Request, &ans.Decision.Content)
 	}
-	s.ack(hitl.Delivered, "")
+	s.ack(hitl.Delivered, "", nil)
 	g.hand(a, s)
 }
 
@@ -221,16 +243,38 @@ func (g *Gate) Withdraw(id, reason string) bool {
 	if e == nil || e.early != nil {
 		return false
 	}
-	e.early = &WithdrawnError{reason}
-	e.cancel(e.early)
+	g.withdraw(e, reason)
 	return true
+}
+
+// withdraw needs g.mu.
+func (g *Gate) withdraw(e *entry, reason string) {
+	e.early = &WithdrawnError{reason}
+	if !e.hidden {
+		e.cancel(e.early)
+	}
+}
+
+// shown notes that the request is known to be on the server.
+func (g *Gate) shown(e *entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e.hidden = false
+	if e.early != nil {
+		e.cancel(e.early)
+	}
 }
 
 // Cancel withdraws everything that is open, refuses decisions that were not used
 // yet, and takes no more.
 func (g *Gate) Cancel(reason string) {
-	g.end(ErrClosed, &WithdrawnError{reason})
 	g.mu.Lock()
+	g.close(ErrClosed)
+	for _, e := range g.open {
+		if e.early == nil {
+			g.withdraw(e, reason)
+		}
+	}
 	var left []*Settled
 	for s := range g.handed {
 		left = append(left, s)
@@ -242,20 +286,24 @@ func (g *Gate) Cancel(reason string) {
 }
 
 // Leave stops every wait and keeps the asks open for a successor.
-func (g *Gate) Leave() { g.end(ErrLeave, ErrLeave) }
-
-func (g *Gate) end(closed, cause error) {
+func (g *Gate) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed == nil {
-		g.closed = closed
-	}
+	g.close(ErrLeave)
 	for _, e := range g.open {
-		if e.early == nil {
-			e.early = cause
-			e.cancel(cause)
+		if e.early == nil || e.hidden { // what cannot be withdrawn now is the successor's
+			e.early = ErrLeave
+			e.cancel(ErrLeave)
 		}
 	}
+}
+
+// close needs g.mu.
+func (g *Gate) close(why error) {
+	if g.closed == nil {
+		g.closed = why
+	}
+	g.end()
 }
 
 func (g *Gate) leaving() bool {
@@ -277,23 +325,42 @@ func (g *Gate) Wait() { g.wg.Wait() }
 // goAck runs a receipt in the background; Wait covers it.
 func (g *Gate) goAck(f func()) { g.wg.Go(f) }
 
-func (g *Gate) send(a *bus.Answer, stage, detail string) {
-	ctx, cancel := context.WithTimeout(context.Background(), ackLimit)
+// send tries until the server has the receipt, and for ackLimit after the gate
+// was closed.
+func (g *Gate) send(ref subject.Ref, stage, decisionID, detail string) bool {
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := g.asker.Ack(ctx, a.Ref, stage, a.Decision.DecisionID, detail); err != nil {
-		g.log.Warn("receipt not sent", "stage", stage, "interaction", a.Ref.ID, "error", err)
+	defer context.AfterFunc(g.ended, func() {
+		select {
+		case <-time.After(ackLimit):
+			cancel()
+		case <-ctx.Done():
+		}
+	})()
+	err := g.asker.Ack(ctx, ref, stage, decisionID, detail)
+	if err != nil {
+		g.log.Warn("receipt not sent", "stage", stage, "interaction", ref.ID, "error", err)
+	}
+	return err == nil
+}
+
+// Resend sends the receipts that an earlier process may not have sent.
+func (g *Gate) Resend(receipts []Receipt) {
+	for _, r := range receipts {
+		g.goAck(func() {
+			if g.send(r.Ref, hitl.Delivered, r.DecisionID, "") && g.send(r.Ref, r.Stage, r.DecisionID, r.Detail) {
+				g.keeper.DropReceipt(&r)
+			}
+		})
 	}
 }
 
-func (g *Gate) drop(s *Settled) {
+// forget drops the ask from disk, and leaves the receipt there.
+func (g *Gate) forget(s *Settled, r *Receipt) {
 	g.mu.Lock()
 	delete(g.handed, s)
 	g.mu.Unlock()
-	g.forget(s.ID)
-}
-
-func (g *Gate) forget(id string) {
-	if err := g.keeper.DropAsk(id); err != nil {
-		g.log.Error("settled ask is still on disk", "ask", id, "error", err)
+	if err := g.keeper.DropAsk(s.ID, r); err != nil {
+		g.log.Error("settled ask is still on disk", "ask", s.ID, "error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,21 @@ type reply struct {
 }
 
 type ack struct{ id, stage, decision, detail string }
+
+// stuck is an Asker whose receipts do not get through until it is closed.
+type stuck struct {
+	*people
+	free chan struct{}
+}
+
+func (s stuck) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, detail string) error {
+	select {
+	case <-s.free:
+		return s.people.Ack(ctx, ref, stage, decisionID, detail)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func newPeople() *people {
 	return &people{
@@ -73,9 +89,10 @@ func (p *people) reply(key string, ans *bus.Answer, err error) {
 
 // disk is a Keeper.
 type disk struct {
-	mu   sync.Mutex
-	kept map[string]Kept
-	fail error
+	mu       sync.Mutex
+	kept     map[string]Kept
+	receipts []Receipt
+	fail     error
 }
 
 func (d *disk) KeepAsk(k Kept) error {
@@ -88,11 +105,26 @@ func (d *disk) KeepAsk(k Kept) error {
 	return nil
 }
 
-func (d *disk) DropAsk(id string) error {
+func (d *disk) DropAsk(id string, r *Receipt) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.kept, id)
+	if r != nil {
+		d.receipts = append(d.receipts, *r)
+	}
 	return nil
+}
+
+func (d *disk) DropReceipt(r *Receipt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.receipts = slices.DeleteFunc(d.receipts, func(o Receipt) bool { return o == *r })
+}
+
+func (d *disk) unsent() []Receipt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.receipts)
 }
 
 func (d *disk) has(id string) bool {
@@ -209,6 +241,36 @@ func TestGate_B49_ReceiptsInOrder(t *testing.T) {
 	require.True(t, ptr(await(t, f.told)).Yes())
 	require.Equal(t, ack{ans.Ref.ID, hitl.Delivered, "d-a", ""}, await(t, f.acks))
 	require.Equal(t, ack{ans.Ref.ID, hitl.Applied, "d-a", ""}, await(t, f.acks))
+}
+
+// A receipt is on disk before its ask is gone from there, until the server has it:
+// a worker that is killed in between leaves it to its successor.
+func TestGate_B49_B79_ReceiptsOutliveTheirWorker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	free := make(chan struct{})
+	g := New(Options{Asker: stuck{f.people, free}, Ledger: f.ledger, Keeper: f.disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, g.Open(Ask{Kept: Kept{ID: "a", Request: request("a")}, Settle: func(s *Settled) {
+		s.Use(func(v Verdict) error { f.told <- v; return nil })
+	}}))
+	await(t, f.asked)
+	ans := answer(t, request("a"), allow())
+	f.reply("a", ans, nil)
+	require.True(t, ptr(await(t, f.told)).Yes())
+	require.Eventually(t, func() bool { return !f.has("a") }, patience, time.Millisecond)
+	want := []Receipt{{Ref: ans.Ref, DecisionID: "d-a", Stage: hitl.Applied}}
+	require.Equal(t, want, f.unsent())
+
+	// The successor.
+	next := New(Options{Asker: f.people, Ledger: f.ledger, Keeper: f.disk, Logger: slog.New(slog.DiscardHandler)})
+	next.Resend(f.unsent())
+	next.Wait()
+	require.Equal(t, ack{ans.Ref.ID, hitl.Delivered, "d-a", ""}, await(t, f.acks))
+	require.Equal(t, ack{ans.Ref.ID, hitl.Applied, "d-a", ""}, await(t, f.acks))
+	require.Empty(t, f.unsent())
+	close(free)
+	g.Wait()
+	next.Leave()
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -23,8 +23,8 @@ func (v *Verdict) Yes() bool {
 	return v.Content.Outcome == hitl.Allowed || v.Content.Outcome == hitl.Answered
 }
 
-// Settled is an ask whose wait has ended. Exactly one of Use and Refuse is
-// called, once; later calls do nothing.
+// Settled is an ask whose wait has ended. Exactly one of Use, Refuse and
+// Confirm is called, once; later calls do nothing.
 type Settled struct {
 	ID      string
 	Request *hitl.Request
@@ -54,6 +54,9 @@ func (s *Settled) Spent() bool {
 // people who decided are told either way.
 func (s *Settled) Use(tell func(Verdict) error) {
 	s.once.Do(func() {
+		if s.gate.leaving() {
+			return // a successor finds the ask and its decision
+		}
 		v, refusal := s.verdict, s.mismatch
 		if v.Content.Outcome == hitl.Allowed {
 			if err := s.gate.ledger.Claim(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID); err != nil {
@@ -65,15 +68,14 @@ func (s *Settled) Use(tell func(Verdict) error) {
 		case err != nil && s.gate.leaving():
 			return // nobody was told: a successor finds the ask and its decision
 		case refusal != "":
-			s.ack(hitl.Refused, refusal)
+			s.finish(hitl.Refused, refusal)
 		case err != nil:
 			s.gate.log.Warn("decision could not be handed over", "ask", s.ID)
 			s.gate.log.Debug("decision could not be handed over", "ask", s.ID, "error", err) // may quote the agent
-			s.ack(hitl.Refused, "the agent did not take the decision: "+err.Error())
+			s.finish(hitl.Refused, "the agent did not take the decision: "+err.Error())
 		default:
-			s.ack(hitl.Applied, "")
+			s.finish(hitl.Applied, "")
 		}
-		s.gate.drop(s)
 	})
 }
 
@@ -88,17 +90,36 @@ func (s *Settled) unusable(err error) (Verdict, string) {
 
 // Refuse ends the ask without telling the agent anything.
 func (s *Settled) Refuse(why string) {
+	s.once.Do(func() { s.finish(hitl.Refused, why) })
+}
+
+// Confirm ends the ask for a runtime that knows that it took this decision, in
+// an earlier process.
+func (s *Settled) Confirm() {
 	s.once.Do(func() {
-		s.ack(hitl.Refused, why)
-		s.gate.drop(s)
+		if s.mismatch != "" {
+			s.finish(hitl.Refused, s.mismatch)
+			return
+		}
+		s.finish(hitl.Applied, "")
 	})
 }
 
-// ack sends a receipt behind the ones before it, without holding up the caller.
-func (s *Settled) ack(stage, detail string) {
+// finish is the end of the ask. Its receipt is on disk before the ask is gone
+// from there, so that a crash loses neither.
+func (s *Settled) finish(stage, detail string) {
 	if s.answer == nil {
+		s.gate.forget(s, nil)
 		return
 	}
+	r := &Receipt{Ref: s.answer.Ref, DecisionID: s.answer.Decision.DecisionID, Stage: stage, Detail: detail}
+	s.gate.forget(s, r)
+	s.ack(stage, detail, func() { s.gate.keeper.DropReceipt(r) })
+}
+
+// ack sends a receipt behind the ones before it, without holding up the caller.
+// sent, if set, is called when the server has it.
+func (s *Settled) ack(stage, detail string, sent func()) {
 	prev, done := s.last, make(chan struct{})
 	s.last = done
 	s.gate.goAck(func() {
@@ -106,7 +127,9 @@ func (s *Settled) ack(stage, detail string) {
 		if prev != nil {
 			<-prev
 		}
-		s.gate.send(s.answer, stage, detail)
+		if s.gate.send(s.answer.Ref, stage, s.answer.Decision.DecisionID, detail) && sent != nil {
+			sent()
+		}
 	})
 }
 

@@ -38,6 +38,8 @@ type Session struct {
 	Inbox []Prompt `json:"inbox,omitempty"`
 	// Asks are the open asks, oldest first.
 	Asks []gate.Kept `json:"asks,omitempty"`
+	// Receipts may not have been sent yet.
+	Receipts []gate.Receipt `json:"receipts,omitempty"`
 	// Commands are the ids of commands that were carried out, oldest first.
 	Commands []string `json:"commands,omitempty"`
 	// Memory is the runtime's own.

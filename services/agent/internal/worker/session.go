@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +74,7 @@ func newSession(w *Worker, rec *store.Session) *session {
 			s.pub.flush(ctx)
 		},
 	})
+	s.gate.Resend(rec.Receipts)
 	var ctx context.Context
 	ctx, s.pubEnd = context.WithCancel(context.Background())
 	s.pubWG.Go(func() { s.pub.run(ctx) })
@@ -246,7 +248,11 @@ func (s *session) bury(e ending) {
 	// The message may quote the agent.
 	s.log.Info("session is dead", "reason", e.reason, "failed", e.message != "")
 	s.log.Debug("session is dead", "error", e.message)
-	if s.endPublisher(0) {
+	whole := s.endPublisher(0)
+	s.mu.Lock()
+	whole = whole && len(s.rec.Receipts) == 0
+	s.mu.Unlock()
+	if whole {
 		if err := s.w.dir.Delete(s.id); err != nil {
 			s.log.Error("dead session is still on disk", "error", err)
 		}
@@ -361,6 +367,7 @@ func (s *session) Ask(a gate.Ask) {
 		// Asked again, it is the same request: with the time that people were
 		// given then, whatever this worker's own is.
 		if kept := &s.rec.Asks[i]; kept.ID == a.ID {
+			a.Again = true
 			r.ExpiresIn, r.AttentionIn = kept.Request.ExpiresIn, kept.Request.AttentionIn
 		}
 	}
@@ -403,15 +410,20 @@ func (s *session) KeepAsk(k gate.Kept) error {
 }
 
 // DropAsk implements gate.Keeper.
-func (s *session) DropAsk(id string) error {
+func (s *session) DropAsk(id string, r *gate.Receipt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := s.rec.Asks[:0:0]
-	for _, k := range s.rec.Asks {
-		if k.ID != id {
-			kept = append(kept, k)
-		}
+	s.rec.Asks = slices.DeleteFunc(slices.Clone(s.rec.Asks), func(k gate.Kept) bool { return k.ID == id })
+	if r != nil {
+		s.rec.Receipts = append(slices.Clone(s.rec.Receipts), *r)
 	}
-	s.rec.Asks = kept
 	return s.w.dir.Save(&s.rec)
+}
+
+// DropReceipt implements gate.Keeper. The next change of the session brings it
+// to disk.
+func (s *session) DropReceipt(r *gate.Receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rec.Receipts = slices.DeleteFunc(slices.Clone(s.rec.Receipts), func(o gate.Receipt) bool { return o == *r })
 }
