@@ -184,6 +184,10 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: ## measure the product; see docs for the numbers
 	@go run ./$(BENCH) $(ARGS)
 
+.PHONY: bench-lifecycle
+bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; takes a quarter of an hour and 10 GB
+	@go run ./$(BENCH)/lifecycle $(ARGS)
+
 # ---- web app
 
 .PHONY: web

@@ -162,12 +162,13 @@ func Headline(r *Request) string {
 }
 
 func toolAction(t *Tool) string {
+	if t.Name == "Bash" {
+		return "run a shell command"
+	}
 	path, _, hasPath := DisplayString(Member(t.Input, "file_path"))
 	url, _, hasURL := DisplayString(Member(t.Input, "url"))
 	path, url = breaks.Replace(path), breaks.Replace(url)
 	switch {
-	case t.Name == "Bash":
-		return "run a shell command"
 	case t.Name == "Write" && hasPath:
 		return "write " + path
 	case t.Name == "Edit" && hasPath:

@@ -18,7 +18,7 @@ import (
 // token brackets themselves, so that no text can pretend to be a token. hidden
 // counts the tokens.
 func Visible(s string) (text string, hidden int) {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, suspect) {
+	if plain(s) || utf8.ValidString(s) && !strings.ContainsFunc(s, suspect) {
 		return s, 0
 	}
 	var b strings.Builder
@@ -39,6 +39,17 @@ func Visible(s string) (text string, hidden int) {
 		before = r
 	}
 	return b.String(), hidden
+}
+
+// plain reports whether s is printable ASCII, as nearly everything is: that
+// needs no table of Unicode.
+func plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
 }
 
 // emojiForm asks for the coloured form of the symbol before it: everyday text

@@ -45,9 +45,11 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 	}
 	if r.Tool != nil {
 		s.ToolName = Line(r.Tool.Name)
-		text, _ := hitl.DisplayJSON(r.Tool.Input)
+		var text string
 		if blocks := hitl.View(r); len(blocks) > 0 && blocks[0].Form == "command" {
 			text = blocks[0].Text
+		} else {
+			text, _ = hitl.DisplayJSON(r.Tool.Input)
 		}
 		if len(text) > maxToolInput {
 			text, s.Cut = cutBytes(text, maxToolInput), true

@@ -36,6 +36,8 @@ type Options struct {
 	Critical []string
 	// Quota is what each owner may use; zero fields are no limit.
 	Quota quota.Limits
+
+	recent int // decided interactions kept for lists; 0 takes recentClosed
 }
 
 const (
@@ -73,6 +75,9 @@ func New(o Options) *Engine {
 	if o.OrphanAfter == 0 {
 		o.OrphanAfter = 5 * time.Minute
 	}
+	if o.recent == 0 {
+		o.recent = recentClosed
+	}
 	e := &Engine{
 		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
 		policy:    policy.Policy{Critical: o.Critical},
@@ -82,7 +87,7 @@ func New(o Options) *Engine {
 		finishing: map[subject.Ref]*ending{},
 	}
 	e.view = projection.New(projection.Options{
-		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Recent: recentClosed, Orphan: e.orphan, Doubtful: e.doubtful,
+		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Recent: o.recent, Orphan: e.orphan, Doubtful: e.doubtful,
 		Alarm: e.alarm, Ledger: e.ledger,
 	})
 	e.bgCtx, e.stopBg = context.WithCancel(context.Background())
@@ -118,7 +123,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.bg.Wait()
 	}()
 	started := e.now()
-	if err := e.load(ctx); err != nil {
+	read, err := e.load(ctx)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -166,7 +172,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	})
 	close(e.ready)
-	e.log.Info("ready", "open", open, "took", e.now().Sub(started).Round(time.Millisecond))
+	e.log.Info("ready", "open", open, "read", read, "took", e.now().Sub(started).Round(time.Millisecond))
 	return g.Wait()
 }
 

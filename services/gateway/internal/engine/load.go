@@ -3,6 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
@@ -18,129 +23,166 @@ import (
 // loading and following is missed. A request at or below intake's floor was
 // shown; one above it counts only if its open event exists, else intake is
 // still to decide about it. What the sweeper has not finished is decided and
-// must not be shown.
-func (e *Engine) load(ctx context.Context) error {
+// must not be shown. It returns how many stored messages it read.
+func (e *Engine) load(ctx context.Context) (n int, err error) {
 	j := e.opts.Journal
 	events, err := j.Position(ctx, journal.Events)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	transcripts, err := j.Position(ctx, journal.Transcripts)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	intake, sweeper, err := j.Floors(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	e.view.Begin(cursor.Of(events, transcripts))
 	session := func(m journal.Message) error {
+		n++
 		e.view.LoadSession(m)
 		return nil
 	}
 	if err := j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, session); err != nil {
-		return err
+		return n, err
 	}
 	if err := j.Last(ctx, journal.Events, []string{"hitl.sgw.>"}, session); err != nil {
-		return err
+		return n, err
 	}
-	if err := e.loadClosed(ctx, events); err != nil {
-		return err
+	closed, err := e.loadClosed(ctx, events)
+	n += closed
+	if err != nil {
+		return n, err
 	}
 
 	decided := map[subject.Ref]bool{}
 	err = j.Read(ctx, journal.Decisions, sweeper+1, nil, func(m journal.Message) error {
-		if p, err := subject.Parse(m.Subject); err == nil {
-			decided[p.Ref()] = true
+		n++
+		if at, err := subject.Parse(m.Subject); err == nil {
+			decided[at.Ref()] = true
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return n, err
 	}
 	var waiting []journal.Message // above the floor
+	// Reading what the requests say takes longer than getting them.
+	taken := make(chan journal.Message, 256) // closed below
+	var readers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		readers.Go(func() {
+			for m := range taken {
+				e.loadTaken(m)
+			}
+		})
+	}
 	err = j.Read(ctx, journal.Requests, 1, []string{"hitl.req.>"}, func(m journal.Message) error {
-		p, err := subject.Parse(m.Subject)
-		if err != nil || decided[p.Ref()] {
-			return nil
-		}
-		if m.Seq > intake {
+		n++
+		at, err := subject.Parse(m.Subject)
+		switch {
+		case err != nil || decided[at.Ref()]:
+		case m.Seq > intake:
 			waiting = append(waiting, m)
-			return nil
+		default:
+			taken <- m
 		}
-		e.loadRequest(p.Ref(), m)
 		return nil
 	})
+	close(taken)
+	readers.Wait()
 	if err != nil {
-		return err
+		return n, err
 	}
-	return e.loadWaiting(ctx, waiting)
+	opened, err := e.loadWaiting(ctx, waiting)
+	return n + opened, err
 }
 
-func (e *Engine) loadRequest(ref subject.Ref, m journal.Message) {
-	r, a, err := record.Examine(&e.policy, ref, m)
+// loadTaken shows a request that intake has examined and shown before.
+func (e *Engine) loadTaken(m journal.Message) {
+	at, err := subject.Parse(m.Subject)
 	if err != nil {
-		return // intake refuses it
+		return
 	}
-	e.view.LoadOpen(projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a))
+	r, a, err := record.Examined(&e.policy, at.Ref(), m)
+	if err != nil {
+		return // intake refused it
+	}
+	e.view.LoadOpen(projection.NewListed(r, len(m.Data), hitl.Digest(m.Data), a))
 }
 
 // loadWaiting shows those whose open event exists although intake's floor has
-// not reached them.
-func (e *Engine) loadWaiting(ctx context.Context, waiting []journal.Message) error {
+// not reached them. It returns how many stored messages it read.
+func (e *Engine) loadWaiting(ctx context.Context, waiting []journal.Message) (n int, err error) {
 	const chunk = 100
-	for len(waiting) > 0 {
-		part := waiting[:min(chunk, len(waiting))]
-		waiting = waiting[len(part):]
-		byRef := map[subject.Ref]journal.Message{}
+	for part := range slices.Chunk(waiting, chunk) {
+		entries := map[subject.Ref]*projection.Entry{}
 		var filters []string
 		for _, m := range part {
-			p, err := subject.Parse(m.Subject)
+			at, err := subject.Parse(m.Subject)
 			if err != nil {
 				continue
 			}
-			r, _, err := record.Examine(&e.policy, p.Ref(), m)
+			r, a, err := record.Examine(&e.policy, at.Ref(), m)
 			if err != nil {
-				continue
+				continue // intake refuses it
 			}
-			byRef[p.Ref()] = m
-			filters = append(filters, subject.Event(p.Ref(), subject.Token(r.SessionID), subject.Open))
+			entries[at.Ref()] = projection.NewListed(r, len(m.Data), hitl.Digest(m.Data), a)
+			filters = append(filters, subject.Event(at.Ref(), subject.Token(r.SessionID), subject.Open))
 		}
 		if len(filters) == 0 {
 			continue
 		}
 		var opened []subject.Ref
 		err := e.opts.Journal.Last(ctx, journal.Events, filters, func(m journal.Message) error {
-			if p, err := subject.Parse(m.Subject); err == nil {
-				opened = append(opened, p.Ref())
+			n++
+			if at, err := subject.Parse(m.Subject); err == nil {
+				opened = append(opened, at.Ref())
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, journal.ErrNotFound) {
-			return err
+			return n, err
 		}
+		n += len(opened)
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(loadReads)
 		for _, ref := range opened {
-			// An asker may have sent again what was decided and swept long ago.
-			_, err := e.opts.Journal.Decision(ctx, ref)
-			if errors.Is(err, journal.ErrNotFound) {
-				e.loadRequest(ref, byRef[ref])
-			} else if err != nil && !errors.Is(err, journal.ErrUnsigned) {
-				return err
-			}
+			g.Go(func() error {
+				// An asker may have sent again what was decided and swept long ago.
+				_, err := e.opts.Journal.Decision(ctx, ref)
+				switch {
+				case errors.Is(err, journal.ErrNotFound):
+					e.view.LoadOpen(entries[ref])
+				case err != nil && !errors.Is(err, journal.ErrUnsigned):
+					return err
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
-// loadClosed reads the tail of the events for the newest decisions.
-func (e *Engine) loadClosed(ctx context.Context, events journal.Position) error {
+// loadReads is how many decisions are asked for at once.
+const loadReads = 32
+
+// loadClosed reads the tail of the events for the newest decisions, and
+// returns how many messages that were.
+func (e *Engine) loadClosed(ctx context.Context, events journal.Position) (n int, err error) {
 	from := events.First
 	// Two events an interaction.
-	if tail := uint64(2 * recentClosed); events.Last > tail && events.Last-tail > from {
+	if tail := uint64(2 * e.opts.recent); events.Last > tail && events.Last-tail > from {
 		from = events.Last - tail
 	}
-	return e.opts.Journal.Read(ctx, journal.Events, max(from, 1), []string{"hitl.ixe.*.*.*.*.closed"}, func(m journal.Message) error {
+	err = e.opts.Journal.Read(ctx, journal.Events, max(from, 1), []string{"hitl.ixe.*.*.*.*.closed"}, func(m journal.Message) error {
+		n++
 		e.view.LoadClosed(m)
 		return nil
 	})
+	return n, err
 }

@@ -28,23 +28,29 @@ var levels = []string{"low", "medium", "high", "critical"}
 type Policy struct{ Critical []string }
 
 type rule struct {
+	// words are cheap to look for: re matches only where one of them stands.
+	words  []string
 	re     *regexp.Regexp
 	level  string
 	reason string
 }
 
+func (r *rule) matches(command string) bool {
+	return slices.ContainsFunc(r.words, func(w string) bool { return strings.Contains(command, w) }) && r.re.MatchString(command)
+}
+
 var shellRules = []rule{
-	{regexp.MustCompile(`\bbanksman\s+(decide|answer|login)\b`), "critical", "decides on the agent's own requests"},
-	{regexp.MustCompile(`\brm\s+(-\S*\s+)*-\S*[rRf]`), "high", "deletes files for good"},
-	{regexp.MustCompile(`\bgit\s+push\b.*(--force|-f\b|\+)`), "high", "rewrites a published branch"},
-	{regexp.MustCompile(`\bgit\s+(reset\s+--hard|clean\s+-\S*f)`), "high", "throws away local work"},
-	{regexp.MustCompile(`\b(sudo|doas|su)\b`), "high", "runs with other rights"},
-	{regexp.MustCompile(`\b(curl|wget)\b[^|;&]*\|\s*(sudo\s+)?(ba|z|da)?sh\b`), "high", "runs what it downloads"},
-	{regexp.MustCompile(`\b(mkfs|dd|shred|fdisk|parted)\b`), "high", "writes to whole disks"},
-	{regexp.MustCompile(`\b(kubectl\s+delete|terraform\s+(apply|destroy)|drop\s+(table|database))\b`), "high", "changes shared systems"},
-	{regexp.MustCompile(`\bchmod\s+(-\S+\s+)*777\b`), "high", "opens files to everybody"},
-	{regexp.MustCompile(`\b(curl|wget|ssh|scp|rsync|nc)\b`), "medium", "talks to the network"},
-	{regexp.MustCompile(`\bgit\s+push\b`), "medium", "publishes commits"},
+	{[]string{"banksman"}, regexp.MustCompile(`\bbanksman\s+(decide|answer|login)\b`), "critical", "decides on the agent's own requests"},
+	{[]string{"rm"}, regexp.MustCompile(`\brm\s+(-\S*\s+)*-\S*[rRf]`), "high", "deletes files for good"},
+	{[]string{"git"}, regexp.MustCompile(`\bgit\s+push\b.*(--force|-f\b|\+)`), "high", "rewrites a published branch"},
+	{[]string{"git"}, regexp.MustCompile(`\bgit\s+(reset\s+--hard|clean\s+-\S*f)`), "high", "throws away local work"},
+	{[]string{"su", "doas"}, regexp.MustCompile(`\b(sudo|doas|su)\b`), "high", "runs with other rights"},
+	{[]string{"curl", "wget"}, regexp.MustCompile(`\b(curl|wget)\b[^|;&]*\|\s*(sudo\s+)?(ba|z|da)?sh\b`), "high", "runs what it downloads"},
+	{[]string{"mkfs", "dd", "shred", "fdisk", "parted"}, regexp.MustCompile(`\b(mkfs|dd|shred|fdisk|parted)\b`), "high", "writes to whole disks"},
+	{[]string{"kubectl", "terraform", "drop"}, regexp.MustCompile(`\b(kubectl\s+delete|terraform\s+(apply|destroy)|drop\s+(table|database))\b`), "high", "changes shared systems"},
+	{[]string{"chmod"}, regexp.MustCompile(`\bchmod\s+(-\S+\s+)*777\b`), "high", "opens files to everybody"},
+	{[]string{"curl", "wget", "ssh", "scp", "rsync", "nc"}, regexp.MustCompile(`\b(curl|wget|ssh|scp|rsync|nc)\b`), "medium", "talks to the network"},
+	{[]string{"git"}, regexp.MustCompile(`\bgit\s+push\b`), "medium", "publishes commits"},
 }
 
 // Assess returns the policy record of a request and why it has its risk.
@@ -68,19 +74,18 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 			return "critical", "touches Banksman's own data"
 		}
 	}
-	var command, path string
-	_ = json.Unmarshal(hitl.Member(r.Tool.Input, "command"), &command) // another shape has neither
-	_ = json.Unmarshal(hitl.Member(r.Tool.Input, "file_path"), &path)
+	command, path := member(r.Tool, "command", "Bash"), member(r.Tool, "file_path", "Write", "Edit", "MultiEdit", "NotebookEdit")
 	if len(command) > maxJudged || len(path) > maxJudged {
 		return "high", "too long to judge"
 	}
 	switch r.Tool.Name {
 	case "Bash":
 		level, reason = "medium", "runs a command"
-		for _, rule := range shellRules {
-			if rank(rule.level) > rank(level) && rule.re.MatchString(command) {
+		for i := range shellRules {
+			rule := &shellRules[i]
+			if rank(rule.level) > rank(level) && rule.matches(command) {
 				level, reason = rule.level, rule.reason
-			} else if rule.level == level && reason == "runs a command" && rule.re.MatchString(command) {
+			} else if rule.level == level && reason == "runs a command" && rule.matches(command) {
 				reason = rule.reason
 			}
 		}
@@ -98,6 +103,15 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 		return "medium", "talks to the network"
 	}
 	return "medium", ""
+}
+
+// member is the text of a member of the tool's input. It is looked for where one
+// of these tools reads it, and where it can be too long to judge.
+func member(t *hitl.Tool, name string, tools ...string) (text string) {
+	if len(t.Input) > maxJudged || slices.Contains(tools, t.Name) {
+		_ = json.Unmarshal(hitl.Member(t.Input, name), &text) // another shape has none
+	}
+	return text
 }
 
 // maxJudged is the longest text that the rules read, in bytes. Nobody reads a

@@ -102,15 +102,22 @@ type Entry struct {
 // NewEntry prepares a request for the open set. It is where the work is, and
 // needs no lock.
 func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Entry {
-	en := &Entry{
-		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID), size: len(raw),
-		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt),
-	}
+	en := NewListed(r, len(raw), digest, a)
 	en.summary.Body = card.Small(card.Body(r, raw))
 	if len(raw) <= wire.MaxInline {
 		en.raw = raw
 	}
 	return en
+}
+
+// NewListed is NewEntry without what only a request that was just asked needs:
+// neither its bytes (size of them) nor its body are kept, and both are read when
+// somebody asks for them.
+func NewListed(r *hitl.Request, size int, digest string, a card.Admission) *Entry {
+	return &Entry{
+		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID), size: size,
+		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt),
+	}
 }
 
 // Summary is the interaction's list form.

@@ -4,6 +4,7 @@ package record
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -53,6 +54,22 @@ func (t *Target) Decision(c hitl.Content, p hitl.Principal, channel, assurance s
 // Examine reads a stored request and refuses what is not its owner's own. The
 // error, if any, is an *hitl.InvalidError.
 func Examine(p *policy.Policy, ref subject.Ref, m journal.Message) (*hitl.Request, card.Admission, error) {
+	return read(p, ref, m, hitl.ParseRequest)
+}
+
+// Examined is Examine for bytes that have passed it before: what only a check
+// of the text can find is not looked for again.
+func Examined(p *policy.Policy, ref subject.Ref, m journal.Message) (*hitl.Request, card.Admission, error) {
+	return read(p, ref, m, func(raw []byte) (*hitl.Request, error) {
+		r := &hitl.Request{}
+		if err := json.Unmarshal(raw, r); err != nil {
+			return nil, hitl.Invalid("request", "%v", err)
+		}
+		return r, nil
+	})
+}
+
+func read(p *policy.Policy, ref subject.Ref, m journal.Message, parse func([]byte) (*hitl.Request, error)) (*hitl.Request, card.Admission, error) {
 	a := card.Admission{Ref: ref, Seq: m.Seq, RequestedAt: m.Time, Attempt: 1}
 	if v := first(m.Header, hitl.HeaderAttempt); v != "" {
 		n, err := strconv.Atoi(v)
@@ -62,7 +79,7 @@ func Examine(p *policy.Policy, ref subject.Ref, m journal.Message) (*hitl.Reques
 		a.Attempt = n
 	}
 	a.Worker = first(m.Header, hitl.HeaderWorker)
-	r, err := hitl.ParseRequest(m.Data)
+	r, err := parse(m.Data)
 	if err != nil {
 		return nil, a, err
 	}

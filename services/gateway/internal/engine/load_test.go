@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+)
+
+// reads counts the stored messages that a gateway is given at its start.
+type reads struct {
+	journal.Journal
+	n atomic.Int64
+}
+
+func (r *reads) count(fn func(journal.Message) error) func(journal.Message) error {
+	return func(m journal.Message) error {
+		r.n.Add(1)
+		return fn(m)
+	}
+}
+
+func (r *reads) Read(ctx context.Context, stream string, from uint64, filters []string, fn func(journal.Message) error) error {
+	return r.Journal.Read(ctx, stream, from, filters, r.count(fn))
+}
+
+func (r *reads) Last(ctx context.Context, stream string, filters []string, fn func(journal.Message) error) error {
+	return r.Journal.Last(ctx, stream, filters, r.count(fn))
+}
+
+// However much was settled before, a start reads what is open and a bounded
+// number of messages more: by what the engine is given, and by what comes over
+// its connection.
+func TestAStartCostsWhatIsOpen_NotTheHistory(t *testing.T) {
+	t.Parallel()
+	const open, tail = 40, 10
+	w := newWorld(t)
+	nc := w.connect()
+	few := func(o *Options) { o.recent = tail }
+	e, stop := w.gateway(few)
+	for i := range open {
+		w.ask(nc, request(fmt.Sprint("open", i), expiring(time.Hour)))
+	}
+	settled := 0
+	settle := func(n int) {
+		for range n {
+			r := request(fmt.Sprint("settled", settled), func(r *hitl.Request) { r.SessionID = "s2" })
+			settled++
+			raw := w.ask(nc, r)
+			a := answer(r, raw, "ada", allow)
+			a.RequestID = ref(r).String()
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), a).Status)
+		}
+		w.swept(settled)
+	}
+	start := func() (given int64, came uint64) {
+		stop()
+		nc := w.connect()
+		count := &reads{Journal: w.journal(nc)}
+		before := nc.Stats().InMsgs
+		e, stop = w.gateway(few, func(o *Options) { o.Journal, o.Conn = count, nc })
+		given, came = count.n.Load(), nc.Stats().InMsgs-before
+		require.Len(t, pendingIDs(t, e), open)
+		return given, came
+	}
+	settle(50)
+	given, _ := start()
+	require.Positive(t, given)
+	require.LessOrEqual(t, given, int64(open+2*tail))
+	settle(450)
+	again, came := start()
+	require.Equal(t, given, again, "ten times the history, as many messages")
+	// With the server's answers: some calls, and the first pulls of what the
+	// gateway does from then on.
+	require.LessOrEqual(t, came, uint64(open+2*tail+100))
+}
+
+// swept waits until the sweeper has finished n decisions, and nothing is left
+// of their requests.
+func (w *world) swept(n int) {
+	w.t.Helper()
+	j := w.journal(w.connect())
+	require.Eventually(w.t, func() bool {
+		_, sweeper, err := j.Floors(w.t.Context())
+		return err == nil && sweeper == uint64(n)
+	}, patience, 10*time.Millisecond)
+}
+
+func pendingIDs(t *testing.T, e *Engine) []string {
+	t.Helper()
+	list, err := e.Interactions(t.Context(), "pending", 0)
+	require.NoError(t, err)
+	var ids []string
+	for _, ix := range list {
+		ids = append(ids, ix.ID)
+	}
+	return ids
+}
