@@ -209,7 +209,8 @@ func (l *lab) startGateway(ctx context.Context) (*startup, error) {
 	l.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	token := filepath.Join(l.data, "token")
 	l.gateway, err = start(ctx, "msg=ready", filepath.Join(l.bin, "banksman-gateway"), "-creds",
-		natsd.CredentialsFile(l.data, bus.RoleGateway, bus.DefaultTenant, ""), "-listen", l.addr, "-test-login", token)
+		natsd.CredentialsFile(l.data, bus.RoleGateway, bus.DefaultTenant, ""), "-listen", l.addr, "-test-login", token,
+		"-quota-open", "0", "-quota-open-mib", "0", "-quota-day-mib", "0") // one owner has all there is
 	if err != nil {
 		return nil, err
 	}
