@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,7 +30,8 @@ const (
 	readEvery = 30 * time.Second
 )
 
-// firstReads are the first looks, counted from the publish.
+// firstReads are the first looks, counted from the publish. The one at once is
+// for who waits on an earlier asking's request.
 var firstReads = []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second}
 
 // Answer is a decision together with what was decided.
@@ -162,6 +164,10 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 
 	ans, err := a.wait(run, deadline)
 	if err == nil || run.Err() == nil {
+		if a.sent && errors.Is(err, ErrForbidden) {
+			// Nobody would hear of what is decided.
+			a.c.withdrawLater(a.ref, hitl.Withdrawal{V: 1, Reason: "the asker may not wait for an answer"})
+		}
 		return ans, err
 	}
 	return a.stopped(ctx, context.Cause(run))
@@ -198,6 +204,9 @@ func (d *deadline) stop() {
 
 // wait goes through the steps of an asking in their order: listen, publish,
 // look, wait. Its error counts only while ctx has not ended.
+//
+// Nothing waits between listening and publishing: both go out on one connection
+// and the server takes them in that order. What is missed all the same is read.
 func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 	inbox := make(chan *nats.Msg, 4) // only wakes: what does not fit is read back
 	subj := subject.Inbox(a.ref)
@@ -208,29 +217,52 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	// Two round trips that need not wait for each other; both come before the
-	// publish.
-	flushed := make(chan error, 1)
-	go func() { flushed <- a.c.link.Flush(listening) }()
-	var ans *Answer
-	if a.keyed {
-		// An earlier asking may have its decision, or have ended its attempt.
-		ans, err = a.look(listening)
-	}
-	if flush := <-flushed; err == nil && ans == nil {
-		err = flush
-	}
-	if err != nil || ans != nil {
-		return ans, err
-	}
+	earlier := a.readEarlier(listening)
+	defer earlier.stop()
 	if ans, err := a.publish(listening); err != nil || ans != nil {
 		return ans, err
 	}
 	deadline.restart()
+	if ans, err := earlier.take(); err != nil || ans != nil {
+		return ans, err
+	}
 	if a.opened != nil {
 		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0})
 	}
 	return a.await(listening, inbox)
+}
+
+// earlier is a look for the decision of an earlier asking, or the end of its
+// attempt, beside the publish. A request without a key has no earlier asking.
+type earlier struct {
+	a     *ask
+	stop  context.CancelFunc
+	found chan func() (*nats.Msg, error) // capacity 1; nil: nothing to look for
+}
+
+func (a *ask) readEarlier(ctx context.Context) *earlier {
+	if !a.keyed {
+		return &earlier{a: a, stop: func() {}}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	e := &earlier{a: a, found: make(chan func() (*nats.Msg, error), 1)}
+	var reading sync.WaitGroup
+	subj := subject.Decision(a.ref)
+	reading.Go(func() {
+		m, err := a.c.link.Read(ctx, streamDecisions, subj)
+		e.found <- func() (*nats.Msg, error) { return m, err }
+	})
+	e.stop = func() { cancel(); reading.Wait() }
+	return e
+}
+
+// take waits for what the look found. A look that the server refused to answer
+// is an error; the end of the context is the caller's.
+func (e *earlier) take() (*Answer, error) {
+	if e.found == nil {
+		return nil, nil
+	}
+	return e.a.found((<-e.found)())
 }
 
 // publish stores the request, or finds out that it is stored or decided.
@@ -295,9 +327,13 @@ func sameContent(x, y []byte) bool {
 // it look earlier.
 func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error) {
 	published := time.Now()
-	timer := time.NewTimer(0)
+	n := 0
+	if a.seq != 0 {
+		n = 1 // we have looked, and what is decided from here on is told
+	}
+	timer := time.NewTimer(firstReads[n])
 	defer timer.Stop()
-	for n := 0; ; {
+	for {
 		again := a.c.link.Connected()
 		lost := n >= len(firstReads)-1 // long enough to have missed something
 		select {

@@ -161,11 +161,12 @@ func TestSameKeySameContentIsOneInteraction_B_06_B_55(t *testing.T) {
 		require.Equal(t, hitl.Digest(ans.Request), ans.Decision.Digest)
 	}
 	// Decided and gone from the open set: asking once more reads the record.
-	ans, err := ask(t, second, keyed("k", `{"b":[2,{"d":4,"c":3}],"a":1}`)).wait(t)
+	again := ask(t, second, keyed("k", `{"b":[2,{"d":4,"c":3}],"a":1}`))
+	ans, err := again.wait(t)
 	require.NoError(t, err)
 	require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
 	require.Equal(t, oa.Request, ans.Request)
-	require.Zero(t, n.count(t, "HITL_REQUESTS", "hitl.req.>"))
+	require.Empty(t, again.opened, "nobody is told that it waits")
 }
 
 func TestOtherContentUnderAKeyIsAConflict_B_55(t *testing.T) {
@@ -573,6 +574,15 @@ func TestAForbiddenAskSaysSo(t *testing.T) {
 	_, err := c.Ask(t.Context(), approval(`{}`))
 	require.ErrorIs(t, err, bus.ErrForbidden)
 	require.Less(t, time.Since(started), 4*time.Second, "not by way of a timeout")
+}
+
+func TestWhoMayNotHearTheDecisionDoesNotLeaveARequest_invariant4(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.forbid(t, "hitl.inbox.default.agents.*")
+	_, err := n.owner(t).Ask(t.Context(), keyed("k", `{}`))
+	require.ErrorIs(t, err, bus.ErrForbidden)
+	require.Eventually(t, func() bool { return n.count(t, "HITL_REQUESTS", "hitl.cxl.>") == 1 }, patience, 5*time.Millisecond)
 }
 
 func TestAcksAndWithdrawalsCountOnce_B_49_D1_17(t *testing.T) {

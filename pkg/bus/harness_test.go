@@ -98,6 +98,18 @@ func (n *node) letMeSee(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
+// forbid takes a subscription away from the owner's users.
+func (n *node) forbid(t *testing.T, subj string) {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(natsd.ConfigFile(n.dir)), "accounts.conf")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	allowed := regexp.MustCompile(`(subscribe: \{ allow: \[[^]]*)"` + regexp.QuoteMeta(subj) + `",? ?`)
+	require.True(t, allowed.Match(text), "%s is not allowed in %s", subj, text)
+	require.NoError(t, os.WriteFile(path, allowed.ReplaceAll(text, []byte("$1")), 0o600))
+	require.NoError(t, n.srv.Reload())
+}
+
 func (n *node) dial(t *testing.T, url string, auth nats.Option) *nats.Conn {
 	t.Helper()
 	closed := make(chan struct{})
