@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -56,10 +57,20 @@ func (e *Engine) finish(d journal.Delivery, err error) {
 func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Delivery) error {
 	m := d.Message
 	opened := false
+	mark := e.view.Mark()
+	decision := e.readDecision(ctx, ref)
+	// The request is examined while the record is asked.
+	r, a, bad := record.Examine(&e.policy, ref, m)
+	if limit := hitl.RequestLimit(e.opts.Conn.MaxPayload()); bad == nil && len(m.Data) > limit {
+		// The server took it and could not take its decision.
+		bad = hitl.Invalid("request", "is %d bytes, the limit of this server is %d", len(m.Data), limit)
+	}
 	var en *projection.Entry
+	if bad == nil {
+		en = projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a)
+	}
 	for {
-		mark := e.view.Mark()
-		w, err := e.opts.Journal.Decision(ctx, ref)
+		w, err := decision()
 		if err == nil {
 			// Asked again after its decision: the asker reads that one.
 			if err := e.announce(ctx, ref, w); err != nil {
@@ -70,20 +81,12 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		if !errors.Is(err, journal.ErrNotFound) {
 			return err
 		}
-		if en == nil {
-			r, a, err := record.Examine(&e.policy, ref, m)
-			if limit := hitl.RequestLimit(e.opts.Conn.MaxPayload()); err == nil && len(m.Data) > limit {
-				// The server took it and could not take its decision.
-				err = hitl.Invalid("request", "is %d bytes, the limit of this server is %d", len(m.Data), limit)
+		if bad != nil {
+			var inv *hitl.InvalidError
+			if !errors.As(bad, &inv) {
+				return bad
 			}
-			if err != nil {
-				var inv *hitl.InvalidError
-				if !errors.As(err, &inv) {
-					return err
-				}
-				return e.refuse(ctx, ref, m, inv.Fields)
-			}
-			en = projection.NewEntry(r, m.Data, hitl.Digest(m.Data), a)
+			return e.refuse(ctx, ref, m, inv.Fields)
 		}
 		// Shown while the write is under way: it is stored already, and nobody
 		// has decided.
@@ -92,17 +95,30 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		case ok:
 			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission)
 		case over == nil:
-			continue
 		case d.Redelivered:
 			// Whoever had it before may have put it before people.
 			if opened, err = e.hasOpened(ctx, en.Summary(), ref); err != nil {
 				return err
 			}
-			if opened {
-				continue
-			}
 		}
-		return e.refuse(ctx, ref, m, []hitl.Field{*over})
+		if over != nil && !opened {
+			return e.refuse(ctx, ref, m, []hitl.Field{*over})
+		}
+		mark = e.view.Mark()
+		decision = e.readDecision(ctx, ref)
+	}
+}
+
+// readDecision begins to read the decision on ref; the caller waits for it by
+// calling the result.
+func (e *Engine) readDecision(ctx context.Context, ref subject.Ref) func() (*journal.StoredDecision, error) {
+	var w *journal.StoredDecision
+	var err error
+	var reading sync.WaitGroup
+	reading.Go(func() { w, err = e.opts.Journal.Decision(ctx, ref) })
+	return func() (*journal.StoredDecision, error) {
+		reading.Wait()
+		return w, err
 	}
 }
 
