@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +11,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 )
 
 const (
 	echoSubject = "bench.echo"
-	askBytes    = 1024
 	replyBytes  = 120
+	tripsLimit  = 2 * time.Minute
 )
 
 // floor is bare request-reply: this process, a server without accounts in
@@ -49,18 +50,29 @@ func (f *floor) stop() error {
 	return errors.Join(f.echo.stop(), f.server.stop())
 }
 
-// measure makes n round trips, so many at once, after a tenth more to warm up.
+// measure makes n round trips, so many at once, after some to warm up.
 func (f *floor) measure(ctx context.Context, n, inFlight int) (took []time.Duration, rate float64, err error) {
-	if _, _, err := f.trips(ctx, max(n/10, inFlight), inFlight); err != nil {
-		return nil, 0, err
+	body := make([]byte, road.Bytes)
+	trip := func(ctx context.Context, _ int) error {
+		m, err := f.conn.RequestWithContext(ctx, echoSubject, body)
+		if err == nil && len(m.Data) != replyBytes {
+			err = errors.New("another reply than expected")
+		}
+		return err
 	}
-	return f.trips(ctx, n, inFlight)
+	if _, _, err := trips(ctx, warmUp(inFlight), inFlight, trip); err != nil {
+		return nil, 0, fmt.Errorf("floor: %w", err)
+	}
+	if took, rate, err = trips(ctx, n, inFlight, trip); err != nil {
+		return nil, 0, fmt.Errorf("floor: %w", err)
+	}
+	return took, rate, nil
 }
 
-func (f *floor) trips(ctx context.Context, n, inFlight int) ([]time.Duration, float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+// trips calls trip n times, so many at once, each with a number of its own.
+func trips(ctx context.Context, n, inFlight int, trip func(context.Context, int) error) ([]time.Duration, float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, tripsLimit)
 	defer cancel()
-	body := make([]byte, askBytes)
 	took := make([]time.Duration, n)
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -70,12 +82,12 @@ func (f *floor) trips(ctx context.Context, n, inFlight int) ([]time.Duration, fl
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				at := time.Now()
-				m, err := f.conn.RequestWithContext(ctx, echoSubject, body)
-				took[i] = time.Since(at)
-				if err != nil || len(m.Data) != replyBytes {
-					errs[k] = fmt.Errorf("floor: %w", cmp.Or(err, errors.New("another reply than expected")))
+				if err := trip(ctx, int(i)); err != nil {
+					errs[k] = err
+					cancel()
 					return
 				}
+				took[i] = time.Since(at)
 			}
 		})
 	}
@@ -91,7 +103,7 @@ func fsyncs(dir string, n int) (took []time.Duration, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
-	body := make([]byte, askBytes)
+	body := make([]byte, road.Bytes)
 	for range n {
 		at := time.Now()
 		if _, err := f.Write(body); err != nil {

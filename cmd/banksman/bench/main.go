@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -27,18 +28,23 @@ func main() {
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	o := Options{InFlight: []int{1, 64}}
-	quick := fs.Bool("quick", false, "a short run of about 20 s: 2 rounds of 60")
-	fs.IntVar(&o.Rounds, "rounds", 5, "rounds; every row is measured once in each, one after the other")
-	fs.IntVar(&o.N, "n", 300, "measured asks per row and round, where one is in flight; twice as many elsewhere")
-	fs.Var((*numbers)(&o.InFlight), "in-flight", "`numbers` of asks that wait at once (1024 is possible)")
+	o := Options{InFlight: []int{1, 64, 1024}}
+	quick := fs.Bool("quick", false, "a short run: 2 rounds of 60, 1 and 64 in flight, a crowd of 200")
+	fs.IntVar(&o.Rounds, "rounds", 3, "rounds; every row is measured once in each, one after the other")
+	fs.IntVar(&o.N, "n", 200, "measured asks per row and round, where one is in flight; at least twice as many elsewhere")
+	fs.Var((*numbers)(&o.InFlight), "in-flight", "`numbers` of asks that wait at once")
 	fs.StringVar(&o.Dir, "dir", "", "`directory` for the streams; its file system counts (default: the temp directory)")
+	fs.BoolVar(&o.Cluster, "cluster", true, "rows with three servers")
+	fs.BoolVar(&o.Peers, "peers", true, "rows of Redis and PostgreSQL; Debian's packages are installed if they are missing")
+	fs.IntVar(&o.People, "people", 1000, "how many decide one interaction at once; 0: no such rows")
+	fs.DurationVar(&o.Limit, "limit", 18*time.Minute, "no round begins that would probably end later than this; 0: none")
+	markdown := fs.Bool("markdown", false, "write Markdown, as docs/benchmarks.md has it")
 	file := fs.String("json", "", "write the report as JSON to this `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return 2
 	}
 	if *quick {
-		o.Rounds, o.N = 2, 60
+		o.Rounds, o.N, o.InFlight, o.People = 2, 60, []int{1, 64}, min(o.People, 200)
 	}
 	o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Progress = func(s string) { fmt.Fprintln(stderr, s) }
@@ -47,8 +53,11 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
-	report.Text(stdout)
-	report.Markdown(stdout)
+	if *markdown {
+		report.Markdown(stdout)
+	} else {
+		report.Text(stdout)
+	}
 	if *file == "" {
 		return 0
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +13,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"github.com/banksman/banksman/cmd/banksman/internal/creds"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/peer"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/dial"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway"
 )
 
@@ -27,8 +34,12 @@ const (
 	partBare    = "bare"    // a NATS server without accounts
 	partEcho    = "echo"    // who replies on it
 	partServer  = "server"  // the product's NATS server
-	partGateway = "gateway" // a gateway on it
+	partNode    = "node"    // one of the product's cluster, planned by the parent
+	partGateway = "gateway" // a gateway on either
 	partWhole   = "whole"   // server, gateway and asker in one process
+	partDecider = "decider" // in place of a gateway: decides what is stored, shows nothing
+	partBus     = "bus"     // server, decider and asker in one process
+	partPeer    = "peer"    // who decides at somebody else's server
 )
 
 // partWord as the first argument makes the binary a part.
@@ -41,7 +52,8 @@ type partConfig struct {
 	Part       string           `json:"part"`
 	Dir        string           `json:"dir,omitempty"` // data directory
 	Durability natsd.Durability `json:"durability,omitempty"`
-	URL        string           `json:"url,omitempty"` // of the server, for echo
+	URL        string           `json:"url,omitempty"`  // of the server, for echo and peer
+	Peer       peer.Kind        `json:"peer,omitempty"` // what server that is
 }
 
 // partHello is the first line a part writes, once it works.
@@ -76,12 +88,12 @@ func runPart(ctx context.Context, cfg partConfig, in io.Reader, out io.Writer) e
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	jobs := make(chan job) // closed with the input
-	go func() {            // a part that fails leaves it behind: the process ends then
+	jobs := make(chan road.Job) // closed with the input
+	go func() {                 // a part that fails leaves it behind: the process ends then
 		defer close(jobs)
 		defer cancel() // the parent is gone or wants no more
 		for lines := bufio.NewScanner(in); lines.Scan(); {
-			var j job
+			var j road.Job
 			if json.Unmarshal(lines.Bytes(), &j) != nil {
 				return
 			}
@@ -92,25 +104,33 @@ func runPart(ctx context.Context, cfg partConfig, in io.Reader, out io.Writer) e
 			}
 		}
 	}()
+	wait := func() error {
+		<-ctx.Done()
+		return nil
+	}
 	switch cfg.Part {
 	case partBare:
 		return p.bare(ctx)
 	case partEcho:
 		return p.echo(ctx)
 	case partServer:
-		return p.server(ctx, func(*natsd.Server) error {
-			<-ctx.Done()
-			return nil
-		})
+		return p.server(ctx, func(*natsd.Server) error { return wait() })
+	case partNode:
+		return p.node(ctx, wait)
 	case partGateway:
-		return p.gateway(ctx, nil, func() error {
-			<-ctx.Done()
-			return nil
-		})
-	case partWhole:
+		return p.gateway(ctx, nil, wait)
+	case partDecider:
+		return p.decider(ctx, nil, wait)
+	case partPeer:
+		return p.peer(ctx, wait)
+	case partWhole, partBus:
+		front := p.gateway
+		if cfg.Part == partBus {
+			front = p.decider
+		}
 		return p.server(ctx, func(s *natsd.Server) error {
 			inside := []nats.Option{s.InProcess()}
-			return p.gateway(ctx, inside, func() error { return p.serveJobs(ctx, inside, jobs) })
+			return front(ctx, inside, func() error { return p.serveJobs(ctx, inside, jobs) })
 		})
 	}
 	return errors.New("unknown part")
@@ -121,78 +141,6 @@ type part struct {
 	log   *slog.Logger
 	out   *json.Encoder
 	hello partHello
-}
-
-// bare runs a server that knows nothing of the product.
-func (p *part) bare(ctx context.Context) error {
-	if err := os.MkdirAll(p.cfg.Dir, 0o700); err != nil {
-		return err
-	}
-	file := filepath.Join(p.cfg.Dir, "server.conf")
-	text := fmt.Sprintf("host: 127.0.0.1\nport: -1\njetstream { store_dir: %q }\n", filepath.Join(p.cfg.Dir, "store"))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	s, err := natsd.Start(ctx, natsd.StartOptions{ConfigFile: file, Logger: p.log})
-	if err != nil {
-		return err
-	}
-	defer s.Shutdown()
-	if err := p.out.Encode(partHello{URL: s.ClientURL()}); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
-}
-
-func (p *part) echo(ctx context.Context) error {
-	nc, err := nats.Connect(p.cfg.URL)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	reply := make([]byte, replyBytes)
-	if _, err := nc.Subscribe(echoSubject, func(m *nats.Msg) { _ = m.Respond(reply) }); err != nil {
-		return err
-	}
-	if err := nc.Flush(); err != nil {
-		return err
-	}
-	if err := p.out.Encode(partHello{}); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
-}
-
-// server runs the product's server with its accounts and streams while work
-// does.
-func (p *part) server(ctx context.Context, work func(*natsd.Server) error) error {
-	err := natsd.Write(natsd.Plan{
-		Dir: p.cfg.Dir, Port: natsd.RandomPort, Durability: p.cfg.Durability,
-		Owners: []natsd.Owner{{Name: owner, Pool: true}, {Name: "cli", Caller: true}},
-	})
-	if err != nil {
-		return err
-	}
-	s, err := natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(p.cfg.Dir), Logger: p.log})
-	if err != nil {
-		return err
-	}
-	defer s.Shutdown()
-	err = creds.Provision(ctx, p.cfg.Dir, nil, journal.Config{
-		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: owner}},
-	}, s.InProcess())
-	if err != nil {
-		return err
-	}
-	p.hello.URL = s.ClientURL()
-	if p.cfg.Part == partServer {
-		if err := p.out.Encode(p.hello); err != nil {
-			return err
-		}
-	}
-	return work(s)
 }
 
 // gateway runs a gateway while work does, and says hello.
@@ -239,14 +187,14 @@ func (p *part) gateway(ctx context.Context, more []nats.Option, work func() erro
 }
 
 // serveJobs asks what the parent wants to be asked, over memory.
-func (p *part) serveJobs(ctx context.Context, more []nats.Option, jobs <-chan job) error {
+func (p *part) serveJobs(ctx context.Context, more []nats.Option, jobs <-chan road.Job) error {
 	c, err := connectOwner(ctx, p.cfg.Dir, more)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	for j := range jobs {
-		if err := p.out.Encode(askAll(ctx, c, j)); err != nil {
+		if err := p.out.Encode(road.AskAll(ctx, c, j)); err != nil {
 			return err
 		}
 	}
@@ -267,4 +215,79 @@ func connectOwner(ctx context.Context, dir string, more []nats.Option) (*bus.Cli
 		return nil, err
 	}
 	return bus.Connect(ctx, c, bus.Options{Name: "bench asker", Worker: "bench", Nats: more})
+}
+
+// deciders is how many requests a decider works on at once, as many as a
+// gateway.
+const deciders = 64
+
+// decider allows whatever is stored, while work does: the bus and the record
+// without anything that a person needs. The request is gone afterwards, as it
+// is where a gateway decided.
+func (p *part) decider(ctx context.Context, more []nats.Option, work func() error) (err error) {
+	c, err := credentials(p.cfg.Dir, bus.RoleGateway)
+	if err != nil {
+		return err
+	}
+	_, key, err := c.Signer()
+	if err != nil {
+		return err
+	}
+	conn, err := dial.Service(ctx, "bench decider", c, more, p.log)
+	if err != nil {
+		return err
+	}
+	defer conn.Shut()
+	j := journal.New(conn.Conn, journal.Options{
+		Signer: journal.NewSigner(key), Keys: c.PublicDecisionKeys(), Logger: p.log,
+	})
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		done <- j.Intake(run, deciders, func(ctx context.Context, d journal.Delivery) { p.allow(ctx, j, d) })
+	}()
+	defer func() {
+		stop()
+		if e := <-done; !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}()
+	if err := p.out.Encode(p.hello); err != nil {
+		return err
+	}
+	return work()
+}
+
+func (p *part) allow(ctx context.Context, j journal.Journal, d journal.Delivery) {
+	s, err := subject.Parse(d.Subject)
+	if err == nil {
+		t := hitl.Decision{
+			V: 1, DecisionID: uuid.NewString(), InteractionID: s.Ref().ID, Digest: hitl.Digest(d.Data),
+			Content: hitl.Content{Outcome: hitl.Allowed}, Principal: hitl.Principal{Kind: "rule", ID: "bench"}, Channel: "bench",
+			DecidedAt: time.Now().UTC(), RequestSeq: d.Seq, RequestedAt: d.Time.UTC(),
+			RequestB64: base64.StdEncoding.EncodeToString(d.Data),
+		}
+		_, _, err = j.Decide(ctx, s.Ref(), &t)
+	}
+	if err == nil {
+		err = j.DeleteRequest(ctx, d.Seq)
+	}
+	if err == nil {
+		err = d.Ack()
+	}
+	if err != nil && ctx.Err() == nil { // it comes again, or the run finds that it is missing
+		p.log.Error("not decided", "subject", d.Subject, "error", err)
+	}
+}
+
+// peer decides at somebody else's server while work does.
+func (p *part) peer(ctx context.Context, work func() error) error {
+	d, err := peer.Decide(ctx, p.cfg.Peer, p.cfg.URL)
+	if err != nil {
+		return err
+	}
+	if err := p.out.Encode(partHello{}); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return errors.Join(work(), d.Close())
 }

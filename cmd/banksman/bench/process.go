@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 )
 
 const (
@@ -71,11 +73,11 @@ func (p *process) read(ctx context.Context, v any) error {
 }
 
 // run has an asking part do a job.
-func (p *process) run(ctx context.Context, j job) ([]timing, error) {
+func (p *process) run(ctx context.Context, j road.Job) ([]road.Timing, error) {
 	if err := json.NewEncoder(p.in).Encode(j); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
-	var got []timing
+	var got []road.Timing
 	if err := p.read(ctx, &got); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}

@@ -7,146 +7,210 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
 // Report is the outcome of a run. Durations are ns.
 type Report struct {
-	Date       time.Time  `json:"date"`
-	Host       Host       `json:"host"`
-	LoadBefore string     `json:"load_before"`
-	Load       []string   `json:"load"` // after each round
-	Rounds     int        `json:"rounds"`
-	N          int        `json:"n"`
-	Decisions  int        `json:"decisions"` // asked, and each decided once
-	FSync      Dist       `json:"fsync"`
-	Floor      []FloorRow `json:"floor"`
-	Rows       []Row      `json:"rows"`
-	Goals      []Goal     `json:"goals"`
+	Date       time.Time     `json:"date"`
+	Took       time.Duration `json:"took_ns"`
+	Host       Host          `json:"host"`
+	LoadBefore string        `json:"load_before"`
+	Load       []string      `json:"load"` // after each round
+	Rounds     int           `json:"rounds"`
+	N          int           `json:"n"`
+	Decisions  int           `json:"decisions"` // asked, and each decided once
+	FSync      stat.Dist     `json:"fsync"`
+	Floor      []FloorRow    `json:"floor"`
+	Rows       []Row         `json:"rows"`
+	Peers      []PeerRow     `json:"peers,omitempty"`
+	Crowds     []CrowdRow    `json:"crowds,omitempty"`
+	Goals      []Goal        `json:"goals"`
 }
 
 // FloorRow is bare request-reply.
 type FloorRow struct {
-	InFlight int     `json:"in_flight"`
-	Trip     Dist    `json:"trip"`
-	Rate     float64 `json:"rate"`
+	InFlight int       `json:"in_flight"`
+	Trip     stat.Dist `json:"trip"`
+	Rate     float64   `json:"rate"`
 }
 
-// Row is one way the product runs.
+// Row is one way the product runs, or a peer.
 type Row struct {
-	Durability string `json:"durability"`
-	Processes  string `json:"processes"`
-	InFlight   int    `json:"in_flight"`
-	Trip       Dist   `json:"trip"`   // Ask called -> decision verified
-	Show       Dist   `json:"show"`   // Ask called -> frame at the WebSocket client
-	Answer     Dist   `json:"answer"` // client writes -> decision verified
-	Cuts       int    `json:"cuts"`   // sockets cut as too slow, which came back
-	// Rate is asks a second; the ratios are of medians.
-	Rate           float64 `json:"rate"`
+	What       string    `json:"what"`
+	Servers    string    `json:"servers"`
+	Durability string    `json:"durability"`
+	InFlight   int       `json:"in_flight"`
+	Trip       stat.Dist `json:"trip"`   // Ask called -> decision verified
+	Show       stat.Dist `json:"show"`   // Ask called -> frame in the WebSocket client
+	Answer     stat.Dist `json:"answer"` // client answers -> Ask returns
+	Rate       float64   `json:"rate"`   // asks a second
+	Cuts       int       `json:"cuts"`   // sockets cut as too slow, all rounds
+	// Median p50 divided by the floor's with as many in flight, and by the
+	// floor's with two fsyncs added.
 	ToFloor        float64 `json:"to_floor"`
-	ToFloorAndDisk float64 `json:"to_floor_and_2_fsync"`
+	ToFloorAndDisk float64 `json:"to_floor_and_disk"`
 }
 
-// Goal is one of what the product wants to reach.
-type Goal struct {
-	Row   string `json:"row"`
-	Text  string `json:"text"`
-	Value string `json:"value"`
-	Met   bool   `json:"met"`
+// PeerRow is the bus, one process each, divided by a peer's row.
+type PeerRow struct {
+	Peer       string  `json:"peer"`
+	Durability string  `json:"durability"`
+	InFlight   int     `json:"in_flight"`
+	P50        float64 `json:"p50"`
+	Rate       float64 `json:"rate"`
 }
 
-// Limits of the goals.
-const (
-	maxAlways  = 2.0 // times (floor + 2 fsync)
-	maxRelaxed = 2.5 // times floor
-	maxShow    = 10 * time.Millisecond
-	maxAnswer  = 5 * time.Millisecond
-)
-
-func goals(r Row) []Goal {
-	name := r.Durability + ", " + r.Processes
-	trip := Goal{name, fmt.Sprintf("ask -> resumed p50 <= %.1f x (floor + 2 fsync)", maxAlways), ratio(r.ToFloorAndDisk), r.ToFloorAndDisk <= maxAlways}
-	if r.Durability == string(natsd.DurabilityRelaxed) {
-		trip = Goal{name, fmt.Sprintf("ask -> resumed p50 <= %.1f x floor", maxRelaxed), ratio(r.ToFloor), r.ToFloor <= maxRelaxed}
+// theirs words what a durability is at a peer.
+func theirs(what, durability string) string {
+	always := durability == string(natsd.DurabilityAlways)
+	switch {
+	case strings.HasPrefix(what, "Redis") && always:
+		return "appendfsync always"
+	case strings.HasPrefix(what, "Redis"):
+		return "appendfsync everysec"
+	case strings.HasPrefix(what, "PostgreSQL") && always:
+		return "synchronous_commit on"
+	case strings.HasPrefix(what, "PostgreSQL"):
+		return "synchronous_commit off"
 	}
-	return []Goal{
-		trip,
-		{name, fmt.Sprintf("ask -> reader p99 < %v", maxShow), ms(r.Show.P99) + " ms", r.Show.P99 < maxShow},
-		{name, fmt.Sprintf("answer -> agent p99 < %v", maxAnswer), ms(r.Answer.P99) + " ms", r.Answer.P99 < maxAnswer},
-	}
+	return durability
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond)) }
 
 func ratio(f float64) string { return fmt.Sprintf("%.1f x", f) }
 
+func share(f float64) string { return fmt.Sprintf("%.2f x", f) }
+
 func rate(f float64) string { return fmt.Sprintf("%.0f", f) }
 
-func verdict(met bool) string {
-	if met {
-		return "met"
+func pair(d stat.Dist) string {
+	if d == (stat.Dist{}) {
+		return ""
 	}
-	return "missed"
+	return ms(d.P50) + " / " + ms(d.P99)
 }
 
-var head = []string{
-	"durability", "processes", "in flight", "p50 ms", "p99 ms", "asks/s", "to floor", "to floor + 2 fsync",
-	"ask -> reader p50 / p99", "answer -> agent p50 / p99", "cut",
+// table has a title, a head and rows.
+type table struct {
+	title string
+	rows  [][]string
 }
 
-// table is the head and all rows, the floor's after the head.
-func (r *Report) table() [][]string {
-	out := [][]string{head}
+// tables are those of the report, in order.
+func (r *Report) tables() []table {
+	head := []string{
+		"what", "durability", "in flight", "p50 ms", "p99 ms", "asks/s", "to floor", "to floor + 2 fsync",
+		"ask -> reader p50 / p99", "answer -> agent p50 / p99", "cut",
+	}
+	floor := table{"Floor", [][]string{{"what", "in flight", "p50 ms", "p99 ms", "replies/s"}}}
 	for _, f := range r.Floor {
-		out = append(out, []string{
-			"none", "floor: NATS request-reply", fmt.Sprint(f.InFlight), ms(f.Trip.P50), ms(f.Trip.P99), rate(f.Rate),
-			ratio(1), "", "", "", "",
-		})
+		floor.rows = append(floor.rows, []string{"NATS request-reply", fmt.Sprint(f.InFlight), ms(f.Trip.P50), ms(f.Trip.P99), rate(f.Rate)})
 	}
-	for _, x := range r.Rows {
-		disk := ""
-		if x.Durability == string(natsd.DurabilityAlways) {
-			disk = ratio(x.ToFloorAndDisk)
+	floor.rows = append(floor.rows, []string{"1 KiB appended and fsynced", "1", ms(r.FSync.P50), ms(r.FSync.P99), ""})
+	out := []table{floor}
+	for _, servers := range []string{embedded, process1, cluster} {
+		t := table{"Servers: " + servers, [][]string{head}}
+		for _, x := range r.Rows {
+			if x.Servers == servers && (x.What == wholeRoad || x.What == busOnly) {
+				t.rows = append(t.rows, append(x.cells(), pair(x.Show), pair(x.Answer), fmt.Sprint(x.Cuts)))
+			}
 		}
-		out = append(out, []string{
-			x.Durability, x.Processes, fmt.Sprint(x.InFlight), ms(x.Trip.P50), ms(x.Trip.P99), rate(x.Rate),
-			ratio(x.ToFloor), disk, ms(x.Show.P50) + " / " + ms(x.Show.P99), ms(x.Answer.P50) + " / " + ms(x.Answer.P99), fmt.Sprint(x.Cuts),
+		if len(t.rows) > 1 {
+			out = append(out, t)
+		}
+	}
+	if len(r.Peers) > 0 {
+		out = append(out, r.peerTable(head[:8]))
+	}
+	if len(r.Crowds) > 0 {
+		out = append(out, crowdTable(r.Crowds))
+	}
+	goals := table{"Goals", [][]string{{"goal", "row", "measured", ""}}}
+	for _, g := range r.Goals {
+		goals.rows = append(goals.rows, []string{g.Text, g.Row, g.Value, verdict(g.Met)})
+	}
+	return append(out, goals)
+}
+
+// cells are the first columns of a row.
+func (x *Row) cells() []string {
+	disk := ""
+	if x.Durability == string(natsd.DurabilityAlways) {
+		disk = ratio(x.ToFloorAndDisk)
+	}
+	return []string{
+		x.What, theirs(x.What, x.Durability), fmt.Sprint(x.InFlight), ms(x.Trip.P50), ms(x.Trip.P99), rate(x.Rate), ratio(x.ToFloor), disk,
+	}
+}
+
+// peerTable has the bus beside each peer, one process each.
+func (r *Report) peerTable(head []string) table {
+	t := table{"Beside Redis and PostgreSQL, one process each", [][]string{append(head[:8:8], "bus p50 to it", "bus asks/s to it")}}
+	for _, d := range []natsd.Durability{natsd.DurabilityAlways, natsd.DurabilityRelaxed} {
+		for _, x := range r.Rows {
+			if x.Servers != process1 || x.What == wholeRoad || x.Durability != string(d) {
+				continue
+			}
+			row := append(x.cells(), "", "")
+			for _, p := range r.Peers {
+				if p.Peer == x.What && p.Durability == x.Durability && p.InFlight == x.InFlight {
+					row[8], row[9] = share(p.P50), share(p.Rate)
+				}
+			}
+			t.rows = append(t.rows, row)
+		}
+	}
+	return t
+}
+
+func crowdTable(crowds []CrowdRow) table {
+	t := table{"Everybody decides one interaction at once", [][]string{{
+		"people", "gateways", "interactions", "all told ms", "slowest ms", "one told p50 / p99 ms",
+	}}}
+	for _, c := range crowds {
+		t.rows = append(t.rows, []string{
+			fmt.Sprint(c.People), fmt.Sprint(c.Gateways), fmt.Sprint(c.Times), ms(c.Settled), ms(c.Slowest), pair(c.Told),
 		})
 	}
-	return out
+	return t
 }
 
 // Text writes the report for a terminal.
 func (r *Report) Text(w io.Writer) {
-	h := r.Host
-	fmt.Fprintf(w, "\nask -> decision -> resumed, %s\n", r.Date.Format(time.RFC3339))
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, nats-server %s, %s: 1 KiB appended and fsynced in %s ms p50, %s p99\n",
-		h.CPU, h.Cores, h.OS, h.Go, h.Server, h.FileSystem, ms(r.FSync.P50), ms(r.FSync.P99))
-	fmt.Fprintf(w, "load average %s before, then %s; %d rounds, %d asks a row at one in flight\n\n",
-		r.LoadBefore, strings.Join(r.Load, " "), r.Rounds, r.N)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range r.table() {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	fmt.Fprintf(w, "\n%s\n", r.about())
+	for _, t := range r.tables() {
+		fmt.Fprintf(w, "\n%s\n", t.title)
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, row := range t.rows {
+			fmt.Fprintln(tw, strings.Join(row, "\t"))
+		}
+		_ = tw.Flush() // a terminal that is gone needs no report
 	}
-	fmt.Fprintln(tw)
-	for _, g := range r.Goals {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", verdict(g.Met), g.Row, g.Text, g.Value)
-	}
-	_ = tw.Flush() // a terminal that is gone needs no report
-	fmt.Fprintf(w, "\n%d asks, each with exactly one decision\n", r.Decisions)
 }
 
-// Markdown writes the rows as docs/benchmarks.md has them.
+// Markdown writes the report as docs/benchmarks.md has it.
 func (r *Report) Markdown(w io.Writer) {
-	fmt.Fprintln(w)
-	for i, row := range r.table() {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-		if i == 0 {
-			fmt.Fprintln(w, strings.Repeat("|---", len(row))+"|")
+	fmt.Fprintf(w, "%s\n", r.about())
+	for _, t := range r.tables() {
+		fmt.Fprintf(w, "\n### %s\n\n", t.title)
+		for i, row := range t.rows {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+			if i == 0 {
+				fmt.Fprintln(w, strings.Repeat("|---", len(row))+"|")
+			}
 		}
 	}
-	fmt.Fprintln(w, "\n| goal | row | measured | |\n|---|---|---|---|")
-	for _, g := range r.Goals {
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", g.Text, g.Row, g.Value, verdict(g.Met))
-	}
+}
+
+// about is what was measured, where and when.
+func (r *Report) about() string {
+	h := r.Host
+	return fmt.Sprintf(`%s, %s, %d cores, %s, %s, nats-server %s, %s.
+%d rounds in %v, %d asks a row and round at one in flight; %d asks in all, each with
+exactly one decision. Load average %s before, then %s.`,
+		r.Date.Format(time.RFC3339), h.CPU, h.Cores, h.OS, h.Go, h.Server, h.FileSystem,
+		r.Rounds, r.Took, r.N, r.Decisions, r.LoadBefore, strings.Join(r.Load, ", "))
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/peer"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
@@ -17,6 +19,10 @@ type Options struct {
 	N        int   // asks per row and round at one in flight, twice as many elsewhere
 	InFlight []int // how many wait at once
 	Dir      string
+	Cluster  bool          // rows with three servers
+	Peers    bool          // rows of Redis and PostgreSQL
+	People   int           // who decide one interaction at once; 0: no such rows
+	Limit    time.Duration // no round begins that would probably end later; 0: none
 	Logger   *slog.Logger
 	Progress func(string)
 }
@@ -26,7 +32,26 @@ func (o *Options) perFlight(k int) int {
 	if k == 1 {
 		return o.N
 	}
-	return max(2*o.N, 4*k)
+	return max(2*o.N, 2*k)
+}
+
+// crowdTimes is how many interactions a crowd decides in a round.
+const crowdTimes = 3
+
+// crowdGateways are the numbers of gateways that a crowd is at.
+var crowdGateways = []int{1, 3}
+
+// line is what is measured in one go: a row for each number in flight.
+type line struct {
+	what, servers string
+	durability    natsd.Durability
+	begin         func(ctx context.Context, round int) (system, error)
+}
+
+// system is something that runs and can be asked.
+type system interface {
+	measure(ctx context.Context, n, inFlight int) (*sample, error)
+	stop() error
 }
 
 // run is what is measured, round by round.
@@ -34,72 +59,77 @@ type run struct {
 	Options
 	dir    string
 	floor  *floor
-	stacks []*stack
+	peers  []*peer.Server
+	lines  []line
 	report *Report
 
-	core map[int]*series // of the floor, by asks in flight
-	rows map[*stack]map[int]*series
-	disk []Dist
+	rows   map[rowID]*series
+	crowds map[int][]crowdTurn // by gateways
+	disk   []stat.Dist
 }
 
-// series is a row over the rounds.
+type rowID struct{ line, inFlight int }
+
+// series is a row over the rounds, with the floors that were measured just
+// before it.
 type series struct {
-	trip, show, answer []Dist
+	trip, show, answer []stat.Dist
 	rate               []float64
+	core, disk         []stat.Dist
+	coreRate           []float64
 	cuts               int
 }
 
-func (s *series) add(x *sample) {
-	s.trip = append(s.trip, distOf(x.trip))
-	s.show = append(s.show, distOf(x.show))
-	s.answer = append(s.answer, distOf(x.answer))
-	s.rate = append(s.rate, x.rate)
-	s.cuts += x.cuts
-}
-
 // Run measures. Everything it started has ended and what it wrote is gone when
-// it returns. An error means that a decision was lost or doubled, or that the
-// product did not work.
+// it returns. An error means that a decision was lost or doubled, or that
+// something did not work.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Rounds < 1 || o.N < 1 {
 		return nil, errors.New("rounds and n must be at least 1")
 	}
-	r := &run{Options: o, core: map[int]*series{}, rows: map[*stack]map[int]*series{}}
+	r := &run{Options: o, rows: map[rowID]*series{}, crowds: map[int][]crowdTurn{}}
 	if r.dir, err = os.MkdirTemp(o.Dir, "banksman-bench-"); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	r.report = &Report{Date: time.Now().UTC().Truncate(time.Second), Rounds: o.Rounds, N: o.N, LoadBefore: loadAverage()}
+	// What runs as another user finds its own directory below, and nothing else.
+	if err := os.Chmod(r.dir, 0o711); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	r.report = &Report{Date: began.UTC().Truncate(time.Second), N: o.N, LoadBefore: loadAverage()}
 	if r.floor, err = startFloor(ctx, r.dir+"/floor"); err != nil {
 		return nil, err
 	}
 	r.report.Host = hostOf(r.dir, r.floor.conn.ConnectedServerVersion())
-	for _, d := range []natsd.Durability{natsd.DurabilityAlways, natsd.DurabilityRelaxed} {
-		for _, p := range []string{separate, oneAll} {
-			s, err := startStack(ctx, r.dir, d, p)
-			if err != nil {
-				return nil, err
-			}
-			r.stacks = append(r.stacks, s)
-			r.rows[s] = map[int]*series{}
+	if o.Peers {
+		if err := r.startPeers(ctx); err != nil {
+			return nil, err
 		}
 	}
+	r.plan()
 	for i := range o.Rounds {
-		if err := r.round(ctx); err != nil {
+		at := time.Now()
+		if err := r.round(ctx, i); err != nil {
 			return nil, fmt.Errorf("round %d: %w", i+1, err)
 		}
 		load := loadAverage()
 		r.report.Load = append(r.report.Load, load)
-		o.Progress(fmt.Sprintf("round %d of %d, load average %s", i+1, o.Rounds, load))
+		o.Progress(fmt.Sprintf("round %d of %d took %v, load average %s", i+1, o.Rounds, time.Since(at).Round(time.Second), load))
+		if o.Limit > 0 && i+1 < o.Rounds && time.Since(began)+time.Since(at) > o.Limit {
+			o.Progress(fmt.Sprintf("no further round would end within %v", o.Limit))
+			break
+		}
 	}
+	r.report.Took = time.Since(began).Round(time.Second)
 	r.summarize()
 	return r.report, nil
 }
 
 func (r *run) stop() error {
 	var errs []error
-	for _, s := range r.stacks {
-		errs = append(errs, s.stop())
+	for _, p := range r.peers {
+		errs = append(errs, p.Stop())
 	}
 	if r.floor != nil {
 		errs = append(errs, r.floor.stop())
@@ -107,67 +137,160 @@ func (r *run) stop() error {
 	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }
 
-// round measures every row once, with the floor first.
-func (r *run) round(ctx context.Context) error {
-	disk, err := fsyncs(r.dir, 100)
-	if err != nil {
-		return fmt.Errorf("fsync floor: %w", err)
+// plan lists the lines in the order of the tables.
+func (r *run) plan() {
+	kinds := []string{embedded, process1}
+	if r.Cluster {
+		kinds = append(kinds, cluster)
 	}
-	r.disk = append(r.disk, distOf(disk))
-	for _, k := range r.InFlight {
-		took, rate, err := r.floor.measure(ctx, r.perFlight(k), k)
+	both := []natsd.Durability{natsd.DurabilityAlways, natsd.DurabilityRelaxed}
+	for _, servers := range kinds {
+		for _, what := range []string{wholeRoad, busOnly} {
+			for _, d := range both {
+				r.lines = append(r.lines, line{what, servers, d, func(ctx context.Context, _ int) (system, error) {
+					return startStack(ctx, r.dir, setup{what, servers, d, 1})
+				}})
+			}
+		}
+	}
+	for _, d := range both {
+		for _, s := range r.peers {
+			r.lines = append(r.lines, line{s.Version, process1, d, func(ctx context.Context, round int) (system, error) {
+				return startPeer(ctx, s, d, fmt.Sprintf("%d-%s", round, d))
+			}})
+		}
+	}
+}
+
+// round measures every row once. Lines take turns with nothing else of ours at
+// work, each beside floors of its own.
+func (r *run) round(ctx context.Context, round int) error {
+	for i, l := range r.lines {
+		if err := r.turn(ctx, round, i, l); err != nil {
+			return fmt.Errorf("%s, %s, %s: %w", l.what, l.servers, l.durability, err)
+		}
+	}
+	if r.People == 0 {
+		return nil
+	}
+	for _, gateways := range crowdGateways {
+		t, err := crowds(ctx, r.dir, gateways, r.People, crowdTimes)
 		if err != nil {
 			return err
 		}
-		seriesOf(r.core, k).add(&sample{trip: took, rate: rate})
-		for _, s := range r.stacks {
-			x, err := s.measure(ctx, r.perFlight(k), k)
-			if err != nil {
-				return err
-			}
-			seriesOf(r.rows[s], k).add(x)
-		}
+		r.crowds[gateways] = append(r.crowds[gateways], t)
+		r.report.Decisions += crowdTimes
 	}
 	return nil
 }
 
-func seriesOf(m map[int]*series, k int) *series {
-	if m[k] == nil {
-		m[k] = &series{}
+func (r *run) turn(ctx context.Context, round, i int, l line) (err error) {
+	sys, err := l.begin(ctx, round)
+	if err != nil {
+		return err
 	}
-	return m[k]
+	defer func() { err = errors.Join(err, sys.stop()) }()
+	for _, k := range r.InFlight {
+		raw, err := fsyncs(r.dir, 100)
+		if err != nil {
+			return fmt.Errorf("fsync floor: %w", err)
+		}
+		disk := stat.DistOf(raw)
+		core, coreRate, err := r.floor.measure(ctx, r.perFlight(k), k)
+		if err != nil {
+			return err
+		}
+		x, err := sys.measure(ctx, r.perFlight(k), k)
+		if err != nil {
+			return err
+		}
+		s := r.rows[rowID{i, k}]
+		if s == nil {
+			s = &series{}
+			r.rows[rowID{i, k}] = s
+		}
+		s.add(x)
+		s.core, s.coreRate = append(s.core, stat.DistOf(core)), append(s.coreRate, coreRate)
+		s.disk = append(s.disk, disk)
+		r.disk = append(r.disk, disk)
+		r.report.Decisions += x.asked
+	}
+	r.Progress(fmt.Sprintf("  %s, %s, %s", l.what, l.servers, l.durability))
+	return nil
+}
+
+func (s *series) add(x *sample) {
+	s.trip = append(s.trip, stat.DistOf(x.trip))
+	s.show = append(s.show, stat.DistOf(x.show))
+	s.answer = append(s.answer, stat.DistOf(x.answer))
+	s.rate = append(s.rate, x.rate)
+	s.cuts += x.cuts
 }
 
 // summarize makes the report of the rounds: medians of what each round gave,
-// ratios to the floor of the same round.
+// ratios to what was measured in the same round.
 func (r *run) summarize() {
-	r.report.FSync = overRounds(r.disk)
+	r.report.Rounds = len(r.report.Load)
+	r.report.FSync = stat.OverRounds(r.disk)
 	for _, k := range r.InFlight {
-		c := r.core[k]
-		r.report.Floor = append(r.report.Floor, FloorRow{InFlight: k, Trip: overRounds(c.trip), Rate: median(c.rate)})
+		var core []stat.Dist
+		var rate []float64
+		for i := range r.lines {
+			core = append(core, r.rows[rowID{i, k}].core...)
+			rate = append(rate, r.rows[rowID{i, k}].coreRate...)
+		}
+		r.report.Floor = append(r.report.Floor, FloorRow{k, stat.OverRounds(core), stat.Median(rate)})
 	}
-	for _, s := range r.stacks {
+	for i, l := range r.lines {
 		for _, k := range r.InFlight {
-			x := r.rows[s][k]
-			var core, disk []float64
-			for i, d := range x.trip {
-				floor := r.core[k].trip[i].P50
-				core = append(core, float64(d.P50)/float64(floor))
-				disk = append(disk, float64(d.P50)/float64(floor+2*r.disk[i].P50))
-			}
-			row := Row{
-				Durability: string(s.durability), Processes: s.processes, InFlight: k, Trip: overRounds(x.trip),
-				Show: overRounds(x.show), Answer: overRounds(x.answer), Rate: median(x.rate),
-				Cuts: x.cuts, ToFloor: median(core), ToFloorAndDisk: median(disk),
-			}
-			r.report.Rows = append(r.report.Rows, row)
-			if k == 1 {
-				r.report.Goals = append(r.report.Goals, goals(row)...)
-			}
+			r.report.Rows = append(r.report.Rows, r.rows[rowID{i, k}].row(l, k))
 		}
 	}
-	r.report.Decisions = 0
-	for _, s := range r.stacks {
-		r.report.Decisions += s.asked
+	r.compare()
+	if r.People > 0 {
+		for _, g := range crowdGateways {
+			r.report.Crowds = append(r.report.Crowds, crowdRow(g, r.People, r.crowds[g]))
+		}
+	}
+	r.report.Goals = r.report.goals()
+}
+
+func (s *series) row(l line, inFlight int) Row {
+	var core, disk []float64
+	for i, d := range s.trip {
+		core = append(core, float64(d.P50)/float64(s.core[i].P50))
+		disk = append(disk, float64(d.P50)/float64(s.core[i].P50+2*s.disk[i].P50))
+	}
+	return Row{
+		What: l.what, Servers: l.servers, Durability: string(l.durability), InFlight: inFlight,
+		Trip: stat.OverRounds(s.trip), Show: stat.OverRounds(s.show), Answer: stat.OverRounds(s.answer),
+		Rate: stat.Median(s.rate), Cuts: s.cuts, ToFloor: stat.Median(core), ToFloorAndDisk: stat.Median(disk),
+	}
+}
+
+// compare holds the bus against each peer of the same process split and the
+// same durability.
+func (r *run) compare() {
+	for i, ours := range r.lines {
+		if ours.what != busOnly || ours.servers != process1 {
+			continue
+		}
+		for j, theirs := range r.lines {
+			if theirs.what == busOnly || theirs.what == wholeRoad || theirs.durability != ours.durability {
+				continue
+			}
+			for _, k := range r.InFlight {
+				a, b := r.rows[rowID{i, k}], r.rows[rowID{j, k}]
+				var p50, rate []float64
+				for n := range a.trip {
+					p50 = append(p50, float64(a.trip[n].P50)/float64(b.trip[n].P50))
+					rate = append(rate, a.rate[n]/b.rate[n])
+				}
+				r.report.Peers = append(r.report.Peers, PeerRow{
+					Peer: theirs.what, Durability: string(ours.durability), InFlight: k,
+					P50: stat.Median(p50), Rate: stat.Median(rate),
+				})
+			}
+		}
 	}
 }

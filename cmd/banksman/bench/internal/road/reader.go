@@ -1,4 +1,4 @@
-package main
+package road
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -17,23 +18,24 @@ import (
 )
 
 const (
-	// answersPerSocket stays below the burst of frames that a gateway takes
+	// AnswersPerSocket stays below the burst of frames that a gateway takes
 	// from one socket without slowing it down.
-	answersPerSocket = 180
-	// socketSlots is how many answers of one socket a gateway works on at once.
-	socketSlots = 8
-	maxSockets  = 16 // of the 20 that one person may have
-	settleLimit = time.Minute
+	AnswersPerSocket = 180
+	// SocketSlots is how many answers of one socket a gateway works on at once.
+	SocketSlots = 8
+	MaxSockets  = 16 // of the 20 that one person may have
+	// SettleLimit bounds the wait for what follows a decision.
+	SettleLimit = time.Minute
 )
 
-// readers are WebSocket clients of one person that allow what they see at once,
+// Readers are WebSocket clients of one person that allow what they see at once,
 // each in the sessions of its shard.
-type readers struct {
+type Readers struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu       sync.Mutex
-	sights   map[string]sight    // by key: when it was seen and answered
+	sights   map[string]Sight    // by key: when it was seen and answered
 	accepted map[string][]string // decision ids of receipts
 	closed   map[string][]string // decision ids of closed interactions
 	cuts     int                 // sockets that the gateway cut and that came back
@@ -41,23 +43,24 @@ type readers struct {
 	changed  chan struct{} // capacity 1
 }
 
-// sight is on the system's clock, in ns.
-type sight struct {
+// Sight is on the system's clock, in ns.
+type Sight struct {
 	shard          int
-	seen, answered int64
-	again          bool // answered again after a cut: no times
+	Seen, Answered int64
+	Again          bool // answered again after a cut: no times
 }
 
-func openReaders(ctx context.Context, addr, token string, count int) (*readers, error) {
-	rs := &readers{
-		sights: map[string]sight{}, accepted: map[string][]string{}, closed: map[string][]string{},
+// Open signs in so many sockets.
+func Open(ctx context.Context, addr, token string, count int) (*Readers, error) {
+	rs := &Readers{
+		sights: map[string]Sight{}, accepted: map[string][]string{}, closed: map[string][]string{},
 		changed: make(chan struct{}, 1),
 	}
 	ctx, rs.stop = context.WithCancel(ctx)
 	for i := range count {
-		r := &reader{readers: rs, shard: i, mark: []byte(shardMark(i)), addr: addr, token: token}
+		r := &reader{Readers: rs, shard: i, mark: []byte(shardMark(i)), addr: addr, token: token}
 		if err := r.open(ctx); err != nil {
-			rs.close()
+			rs.Close()
 			return nil, fmt.Errorf("reader: %w", err)
 		}
 		rs.wg.Go(func() {
@@ -69,13 +72,22 @@ func openReaders(ctx context.Context, addr, token string, count int) (*readers, 
 	return rs, nil
 }
 
-func (rs *readers) close() {
+// Close ends the sockets and waits for their readers.
+func (rs *Readers) Close() {
 	rs.stop()
 	rs.wg.Wait()
 }
 
+// Seen is when each ask was seen and answered, by key, and how many sockets
+// were cut. It is final after Settled.
+func (rs *Readers) Seen() (sights map[string]Sight, cuts int) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return maps.Clone(rs.sights), rs.cuts
+}
+
 // note changes what is known and wakes who waits for it.
-func (rs *readers) note(fn func()) {
+func (rs *Readers) note(fn func()) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	fn()
@@ -85,11 +97,11 @@ func (rs *readers) note(fn func()) {
 	}
 }
 
-// settled waits until every key has its receipt and its end. What a socket that
+// Settled waits until every key has its receipt and its end. What a socket that
 // was cut was still to be told is not told again: then the askers' decisions
 // and the record are what counts.
-func (rs *readers) settled(ctx context.Context, asks []timing) error {
-	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+func (rs *Readers) Settled(ctx context.Context, asks []Timing) error {
+	ctx, cancel := context.WithTimeout(ctx, SettleLimit)
 	defer cancel()
 	for {
 		rs.mu.Lock()
@@ -116,8 +128,8 @@ func (rs *readers) settled(ctx context.Context, asks []timing) error {
 	}
 }
 
-// check compares what askers and readers got: one decision each, the same.
-func (rs *readers) check(asks []timing) error {
+// Check compares what askers and readers got: one decision each, the same.
+func (rs *Readers) Check(asks []Timing) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	var errs []error
@@ -140,15 +152,12 @@ func (rs *readers) check(asks []timing) error {
 			}
 		}
 	}
-	if len(errs) > 5 {
-		errs = append(errs[:5], fmt.Errorf("and %d more", len(errs)-5))
-	}
-	return errors.Join(errs...)
+	return few(errs)
 }
 
 // reader is one socket.
 type reader struct {
-	*readers
+	*Readers
 	shard       int
 	mark        []byte // what frames of its shard contain
 	addr, token string
@@ -203,7 +212,7 @@ func (r *reader) comeBack(ctx context.Context) error {
 		r.cuts++
 		for key, at := range r.sights {
 			if at.shard == r.shard && len(r.accepted[key]) == 0 {
-				at.again, at.answered = true, 0
+				at.Again, at.Answered = true, 0
 				r.sights[key] = at
 			}
 		}
@@ -295,7 +304,7 @@ func (r *reader) take(ctx context.Context, raw []byte, at time.Time) error {
 	switch f.Type {
 	case wire.TypeReceipt:
 		r.mu.Lock()
-		again := r.sights[f.RequestID].again && f.Status == hitl.Duplicate
+		again := r.sights[f.RequestID].Again && f.Status == hitl.Duplicate
 		r.mu.Unlock()
 		if f.Status != hitl.Accepted && !again || f.Decision == nil {
 			return fmt.Errorf("%s: the receipt says %s: %s", f.RequestID, f.Status, f.Error)
@@ -342,9 +351,9 @@ func (r *reader) answer(ctx context.Context, p pending, at time.Time) error {
 	now := time.Now().UnixNano()
 	r.mu.Lock()
 	old := r.sights[p.Key]
-	done := old.answered != 0
+	done := old.Answered != 0
 	if !done {
-		r.sights[p.Key] = sight{shard: r.shard, seen: at.UnixNano(), answered: now, again: old.again}
+		r.sights[p.Key] = Sight{shard: r.shard, Seen: at.UnixNano(), Answered: now, Again: old.Again}
 	}
 	r.mu.Unlock()
 	if done {

@@ -1,8 +1,11 @@
-package main
+// Package road is the two ends of the product's road: askers, and WebSocket
+// clients that allow what they see at once.
+package road
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,17 +16,17 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 )
 
-// job is a number of asks, so many of which wait at once.
-type job struct {
+// Job is a number of asks, so many of which wait at once.
+type Job struct {
 	Name     string `json:"name"` // unique; the keys are made of it
 	N        int    `json:"n"`
 	InFlight int    `json:"in_flight"`
 	Shards   int    `json:"shards"` // the readers that share the sessions
 }
 
-// timing is one ask. Start and End are the system's clock in ns, which all
+// Timing is one ask. Start and End are the system's clock in ns, which all
 // processes here share; Took is this process's own, steady one.
-type timing struct {
+type Timing struct {
 	Key      string        `json:"key"` // tenant.owner.id
 	Start    int64         `json:"start"`
 	End      int64         `json:"end"`
@@ -32,12 +35,15 @@ type timing struct {
 	Err      string        `json:"err,omitempty"`
 }
 
+// Bytes is about the size of a request on the wire.
+const Bytes = 1024
+
 // askLimit bounds one ask: nothing that works takes that long.
 const askLimit = time.Minute
 
-// askAll asks j.N times; each of j.InFlight agents has a session of its own.
-func askAll(ctx context.Context, c *bus.Client, j job) []timing {
-	got := make([]timing, j.N)
+// AskAll asks j.N times; each of j.InFlight agents has a session of its own.
+func AskAll(ctx context.Context, c *bus.Client, j Job) []Timing {
+	got := make([]Timing, j.N)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for agent := range j.InFlight {
@@ -55,14 +61,14 @@ func askAll(ctx context.Context, c *bus.Client, j job) []timing {
 // shardMark begins the session ids that one reader cares for.
 func shardMark(shard int) string { return fmt.Sprintf("bench-shard%d-", shard) }
 
-func askOnce(ctx context.Context, c *bus.Client, session, key string) timing {
+func askOnce(ctx context.Context, c *bus.Client, session, key string) Timing {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	r := request(session, key)
+	r := Request(session, key)
 	at := time.Now()
 	a, err := c.Ask(ctx, r)
 	end := time.Now()
-	t := timing{Start: at.UnixNano(), End: end.UnixNano(), Took: end.Sub(at)}
+	t := Timing{Start: at.UnixNano(), End: end.UnixNano(), Took: end.Sub(at)}
 	switch {
 	case err != nil:
 		t.Err = fmt.Sprintf("ask %s: %v", key, err)
@@ -74,10 +80,10 @@ func askOnce(ctx context.Context, c *bus.Client, session, key string) timing {
 	return t
 }
 
-// request is an approval as an agent asks it, of about askBytes on the wire.
-func request(session, key string) *hitl.Request {
+// Request is an approval as an agent asks it, of about Bytes.
+func Request(session, key string) *hitl.Request {
 	input, err := json.Marshal(map[string]string{
-		"command":     "make deploy " + strings.Repeat("TARGET=staging ", 35),
+		"command":     "make deploy " + strings.Repeat("TARGET=staging ", 44),
 		"description": "Deploy the build to staging",
 	})
 	if err != nil { // strings always encode
@@ -87,4 +93,31 @@ func request(session, key string) *hitl.Request {
 		Key: key, Kind: hitl.KindApproval, SessionID: session, AgentName: "bench", ToolCallID: "call-" + key,
 		Title: "Run make deploy", Tool: &hitl.Tool{Name: "Bash", Input: input, Cwd: "/home/bench/project"},
 	}
+}
+
+// Check holds asks against the promise of one decision each, where nobody saw
+// them.
+func Check(asks []Timing) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, t := range asks {
+		switch {
+		case t.Err != "":
+			errs = append(errs, errors.New(t.Err))
+		case seen[t.Key] || seen[t.Decision]:
+			errs = append(errs, fmt.Errorf("%s or its decision %s was there before", t.Key, t.Decision))
+		}
+		if t.Err == "" {
+			seen[t.Key], seen[t.Decision] = true, true
+		}
+	}
+	return few(errs)
+}
+
+// few is at most five of the errors.
+func few(errs []error) error {
+	if len(errs) > 5 {
+		errs = append(errs[:5], fmt.Errorf("and %d more", len(errs)-5))
+	}
+	return errors.Join(errs...)
 }

@@ -1,4 +1,4 @@
-package main
+package road
 
 import (
 	"net/http"
@@ -45,19 +45,19 @@ func TestReaderComesBackAfterCut(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	rs, err := openReaders(t.Context(), strings.TrimPrefix(srv.URL, "http://"), "token", 1)
+	rs, err := Open(t.Context(), strings.TrimPrefix(srv.URL, "http://"), "token", 1)
 	require.NoError(t, err)
-	t.Cleanup(rs.close)
-	asks := []timing{{Key: "k", Decision: "one"}}
+	t.Cleanup(rs.Close)
+	asks := []Timing{{Key: "k", Decision: "one"}}
 	require.Eventually(t, func() bool {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
 		return len(rs.accepted["k"]) == 1
-	}, settleLimit, askLimit/10000)
-	require.NoError(t, rs.settled(t.Context(), asks))
-	require.NoError(t, rs.check(asks), "its end is not told again")
+	}, SettleLimit, askLimit/10000)
+	require.NoError(t, rs.Settled(t.Context(), asks))
+	require.NoError(t, rs.Check(asks), "its end is not told again")
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	require.Equal(t, 1, rs.cuts)
-	require.True(t, rs.sights["k"].again)
+	require.True(t, rs.sights["k"].Again)
 }
