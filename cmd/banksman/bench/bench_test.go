@@ -5,14 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/report"
 )
 
 func TestMain(m *testing.M) {
@@ -20,40 +20,6 @@ func TestMain(m *testing.M) {
 		os.Exit(partMain(context.Background(), os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func TestGoals(t *testing.T) {
-	t.Parallel()
-	met := func(goals []Goal) (got []bool) {
-		for _, g := range goals {
-			got = append(got, g.Met)
-		}
-		return got
-	}
-	row := Row{
-		What: wholeRoad, Servers: embedded, Durability: "always", InFlight: 1, ToFloor: 9, ToFloorAndDisk: 2,
-		Show: stat.Dist{P99: 10 * time.Millisecond}, Answer: stat.Dist{P99: 5*time.Millisecond - 1},
-	}
-	require.Equal(t, []bool{true, false, true}, met(roadGoals(row)), "a flush is part of the floor; limits of times are exclusive")
-	row.Durability = "relaxed"
-	require.Equal(t, []bool{false, false, true}, met(roadGoals(row)), "nothing is flushed")
-	row.Servers = cluster
-	require.Equal(t, []bool{false, true}, met(roadGoals(row)), "the ratios are for one server")
-
-	redis := PeerRow{Peer: "Redis 7", Durability: "always", InFlight: 64, P50: 1, Rate: 0.9}
-	require.Equal(t, []bool{true, false}, met(peerGoals(redis)))
-	postgres := PeerRow{Peer: "PostgreSQL 15", Durability: "always", InFlight: 64, P50: 0.61, Rate: 2}
-	require.Equal(t, []bool{false, true}, met(peerGoals(postgres)))
-	postgres.InFlight = 1
-	require.Equal(t, []bool{false}, met(peerGoals(postgres)), "one asker has no rate to speak of")
-	postgres.InFlight = 1024
-	require.Empty(t, peerGoals(postgres))
-
-	r := Report{
-		Rows:   []Row{row, {What: busOnly, Servers: embedded, InFlight: 1}, {What: wholeRoad, Servers: embedded, InFlight: 64}},
-		Crowds: []CrowdRow{{Settled: time.Second / 2, Slowest: time.Second}},
-	}
-	require.Equal(t, []bool{false, true, false}, met(r.goals()), "the slowest crowd counts")
 }
 
 // TestRound makes a whole run of few asks, with all processes but those of
@@ -68,7 +34,7 @@ func TestRound(t *testing.T) {
 	require.Zero(t, code, errs.String())
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var r Report
+	var r report.Report
 	require.NoError(t, json.Unmarshal(raw, &r))
 	require.Len(t, r.Floor, 2)
 	require.Len(t, r.Rows, 24)
@@ -77,7 +43,7 @@ func TestRound(t *testing.T) {
 		require.GreaterOrEqual(t, x.Trip.P99, x.Trip.P50, x)
 		require.Positive(t, x.ToFloor, x)
 		require.Positive(t, x.Rate, x)
-		require.Equal(t, x.What == wholeRoad, x.Show.P50 > 0 && x.Answer.P50 > 0, x)
+		require.Equal(t, x.What == report.WholeRoad, x.Show.P50 > 0 && x.Answer.P50 > 0, x)
 	}
 	require.Equal(t, "always", r.Rows[0].Durability, "the default comes first")
 	require.Len(t, r.Crowds, 2)
@@ -87,7 +53,7 @@ func TestRound(t *testing.T) {
 	}
 	// 20 of each row warm up.
 	require.Equal(t, 12*(20+4+20+18)+2*crowdTimes, r.Decisions)
-	for _, title := range []string{"Floor", embedded, process1, cluster, "Everybody", "Goals"} {
+	for _, title := range []string{"Floor", report.Embedded, report.Process, report.Cluster, "Everybody", "Goals"} {
 		require.Regexp(t, "(?m)^### .*"+title, out.String())
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "banksman-bench-*"))
@@ -107,4 +73,18 @@ func TestFlags(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Equal(t, 1, command(t.Context(), []string{"--rounds", "0"}, &out, &errs))
 	require.Contains(t, errs.String(), "at least 1")
+}
+
+// What only the measurements use stays out of the program.
+func TestTheProgramHasNoPeersClient(t *testing.T) {
+	t.Parallel()
+	list := func(pkg string) string {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	for _, client := range []string{"github.com/redis/go-redis", "github.com/jackc/pgx"} {
+		require.NotContains(t, list("github.com/banksman/banksman/cmd/banksman"), client)
+		require.Contains(t, list("github.com/banksman/banksman/cmd/banksman/bench"), client, "the test looks for the right thing")
+	}
 }

@@ -7,24 +7,13 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/crowd"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/report"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/natsd"
 )
-
-// CrowdRow is many people who decide one interaction at once.
-type CrowdRow struct {
-	Gateways int `json:"gateways"`
-	People   int `json:"people"`
-	Times    int `json:"times"` // interactions
-	// Settled is from the common start until the last one is told, the median
-	// and the slowest interaction.
-	Settled time.Duration `json:"settled_ns"`
-	Slowest time.Duration `json:"slowest_ns"`
-	Told    stat.Dist     `json:"told"` // of one person, the median interaction
-}
 
 // crowdTurn is what one turn of a crowd gave.
 type crowdTurn struct {
@@ -35,7 +24,7 @@ type crowdTurn struct {
 // crowds lets so many people decide so many interactions, one after the other,
 // at the gateways of a fresh stack.
 func crowds(ctx context.Context, dir string, gateways, people, times int) (t crowdTurn, err error) {
-	s, err := startStack(ctx, dir, setup{wholeRoad, process1, natsd.DurabilityAlways, gateways})
+	s, err := startStack(ctx, dir, setup{report.WholeRoad, report.Process, natsd.DurabilityAlways, gateways})
 	if err != nil {
 		return t, err
 	}
@@ -108,14 +97,14 @@ func (s *stack) decideAtOnce(ctx context.Context, c *crowd.Crowd, addrs []string
 	return verdicts, took, s.idle(ctx)
 }
 
-func crowdRow(gateways, people int, turns []crowdTurn) CrowdRow {
+func crowdRow(gateways, people int, turns []crowdTurn) report.CrowdRow {
 	var settled []time.Duration
 	var told []stat.Dist
 	for _, t := range turns {
 		settled = append(settled, t.settled...)
 		told = append(told, t.told...)
 	}
-	return CrowdRow{
+	return report.CrowdRow{
 		Gateways: gateways, People: people, Times: len(settled),
 		Settled: stat.Median(settled), Slowest: stat.Quantile(settled, 1), Told: stat.OverRounds(told),
 	}

@@ -48,20 +48,20 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Progress = func(s string) { fmt.Fprintln(stderr, s) }
-	report, err := Run(ctx, o)
+	found, err := Run(ctx, o)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
 	if *markdown {
-		report.Markdown(stdout)
+		found.Markdown(stdout)
 	} else {
-		report.Text(stdout)
+		found.Text(stdout)
 	}
 	if *file == "" {
 		return 0
 	}
-	raw, err := json.MarshalIndent(report, "", "  ")
+	raw, err := json.MarshalIndent(found, "", "  ")
 	if err == nil {
 		err = os.WriteFile(*file, append(raw, '\n'), 0o644)
 	}

@@ -222,8 +222,8 @@ func connectOwner(ctx context.Context, dir string, more []nats.Option) (*bus.Cli
 const deciders = 64
 
 // decider allows whatever is stored, while work does: the bus and the record
-// without anything that a person needs. The request is gone afterwards, as it
-// is where a gateway decided.
+// without anything that a person needs, and without what a gateway does after
+// the decision: the closed event, and the deletion of the request.
 func (p *part) decider(ctx context.Context, more []nats.Option, work func() error) (err error) {
 	c, err := credentials(p.cfg.Dir, bus.RoleGateway)
 	if err != nil {
@@ -268,9 +268,6 @@ func (p *part) allow(ctx context.Context, j journal.Journal, d journal.Delivery)
 			RequestB64: base64.StdEncoding.EncodeToString(d.Data),
 		}
 		_, _, err = j.Decide(ctx, s.Ref(), &t)
-	}
-	if err == nil {
-		err = j.DeleteRequest(ctx, d.Seq)
 	}
 	if err == nil {
 		err = d.Ack()

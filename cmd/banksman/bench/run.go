@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/peer"
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/report"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
 	"github.com/banksman/banksman/pkg/natsd"
 )
@@ -61,7 +62,7 @@ type run struct {
 	floor  *floor
 	peers  []*peer.Server
 	lines  []line
-	report *Report
+	report *report.Report
 
 	rows   map[rowID]*series
 	crowds map[int][]crowdTurn // by gateways
@@ -83,7 +84,7 @@ type series struct {
 // Run measures. Everything it started has ended and what it wrote is gone when
 // it returns. An error means that a decision was lost or doubled, or that
 // something did not work.
-func Run(ctx context.Context, o Options) (report *Report, err error) {
+func Run(ctx context.Context, o Options) (found *report.Report, err error) {
 	if o.Rounds < 1 || o.N < 1 {
 		return nil, errors.New("rounds and n must be at least 1")
 	}
@@ -97,11 +98,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	began := time.Now()
-	r.report = &Report{Date: began.UTC().Truncate(time.Second), N: o.N, LoadBefore: loadAverage()}
+	r.report = &report.Report{Date: began.UTC().Truncate(time.Second), N: o.N, LoadBefore: report.LoadAverage()}
 	if r.floor, err = startFloor(ctx, r.dir+"/floor"); err != nil {
 		return nil, err
 	}
-	r.report.Host = hostOf(r.dir, r.floor.conn.ConnectedServerVersion())
+	r.report.Host = report.HostOf(r.dir, r.floor.conn.ConnectedServerVersion())
 	if o.Peers {
 		if err := r.startPeers(ctx); err != nil {
 			return nil, err
@@ -113,7 +114,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		if err := r.round(ctx, i); err != nil {
 			return nil, fmt.Errorf("round %d: %w", i+1, err)
 		}
-		load := loadAverage()
+		load := report.LoadAverage()
 		r.report.Load = append(r.report.Load, load)
 		o.Progress(fmt.Sprintf("round %d of %d took %v, load average %s", i+1, o.Rounds, time.Since(at).Round(time.Second), load))
 		if o.Limit > 0 && i+1 < o.Rounds && time.Since(began)+time.Since(at) > o.Limit {
@@ -139,13 +140,13 @@ func (r *run) stop() error {
 
 // plan lists the lines in the order of the tables.
 func (r *run) plan() {
-	kinds := []string{embedded, process1}
+	kinds := []string{report.Embedded, report.Process}
 	if r.Cluster {
-		kinds = append(kinds, cluster)
+		kinds = append(kinds, report.Cluster)
 	}
 	both := []natsd.Durability{natsd.DurabilityAlways, natsd.DurabilityRelaxed}
 	for _, servers := range kinds {
-		for _, what := range []string{wholeRoad, busOnly} {
+		for _, what := range []string{report.WholeRoad, report.BusOnly} {
 			for _, d := range both {
 				r.lines = append(r.lines, line{what, servers, d, func(ctx context.Context, _ int) (system, error) {
 					return startStack(ctx, r.dir, setup{what, servers, d, 1})
@@ -155,7 +156,7 @@ func (r *run) plan() {
 	}
 	for _, d := range both {
 		for _, s := range r.peers {
-			r.lines = append(r.lines, line{s.Version, process1, d, func(ctx context.Context, round int) (system, error) {
+			r.lines = append(r.lines, line{s.Version, report.Process, d, func(ctx context.Context, round int) (system, error) {
 				return startPeer(ctx, s, d, fmt.Sprintf("%d-%s", round, d))
 			}})
 		}
@@ -239,7 +240,7 @@ func (r *run) summarize() {
 			core = append(core, r.rows[rowID{i, k}].core...)
 			rate = append(rate, r.rows[rowID{i, k}].coreRate...)
 		}
-		r.report.Floor = append(r.report.Floor, FloorRow{k, stat.OverRounds(core), stat.Median(rate)})
+		r.report.Floor = append(r.report.Floor, report.FloorRow{InFlight: k, Trip: stat.OverRounds(core), Rate: stat.Median(rate)})
 	}
 	for i, l := range r.lines {
 		for _, k := range r.InFlight {
@@ -252,16 +253,16 @@ func (r *run) summarize() {
 			r.report.Crowds = append(r.report.Crowds, crowdRow(g, r.People, r.crowds[g]))
 		}
 	}
-	r.report.Goals = r.report.goals()
+	r.report.Judge()
 }
 
-func (s *series) row(l line, inFlight int) Row {
+func (s *series) row(l line, inFlight int) report.Row {
 	var core, disk []float64
 	for i, d := range s.trip {
 		core = append(core, float64(d.P50)/float64(s.core[i].P50))
 		disk = append(disk, float64(d.P50)/float64(s.core[i].P50+2*s.disk[i].P50))
 	}
-	return Row{
+	return report.Row{
 		What: l.what, Servers: l.servers, Durability: string(l.durability), InFlight: inFlight,
 		Trip: stat.OverRounds(s.trip), Show: stat.OverRounds(s.show), Answer: stat.OverRounds(s.answer),
 		Rate: stat.Median(s.rate), Cuts: s.cuts, ToFloor: stat.Median(core), ToFloorAndDisk: stat.Median(disk),
@@ -272,11 +273,11 @@ func (s *series) row(l line, inFlight int) Row {
 // same durability.
 func (r *run) compare() {
 	for i, ours := range r.lines {
-		if ours.what != busOnly || ours.servers != process1 {
+		if ours.what != report.BusOnly || ours.servers != report.Process {
 			continue
 		}
 		for j, theirs := range r.lines {
-			if theirs.what == busOnly || theirs.what == wholeRoad || theirs.durability != ours.durability {
+			if theirs.what == report.BusOnly || theirs.what == report.WholeRoad || theirs.durability != ours.durability {
 				continue
 			}
 			for _, k := range r.InFlight {
@@ -286,7 +287,7 @@ func (r *run) compare() {
 					p50 = append(p50, float64(a.trip[n].P50)/float64(b.trip[n].P50))
 					rate = append(rate, a.rate[n]/b.rate[n])
 				}
-				r.report.Peers = append(r.report.Peers, PeerRow{
+				r.report.Peers = append(r.report.Peers, report.PeerRow{
 					Peer: theirs.what, Durability: string(ours.durability), InFlight: k,
 					P50: stat.Median(p50), Rate: stat.Median(rate),
 				})

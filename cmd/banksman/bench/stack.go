@@ -10,23 +10,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/report"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
-)
-
-// Servers of a stack.
-const (
-	embedded = "embedded"     // server, gateway and asker in one process, memory between them; as banksman up has it
-	process1 = "process"      // one process each, TCP between them
-	cluster  = "cluster of 3" // three servers, each stream on all of them; gateway and asker a process each
-)
-
-// What a row measures.
-const (
-	wholeRoad = "whole road" // asker, record, gateway, WebSocket client, record, asker
-	busOnly   = "bus only"   // asker, record, a decider in the gateway's place, record, asker
 )
 
 // setup is one way the product runs.
@@ -88,18 +76,18 @@ func (s *stack) startParts(ctx context.Context) error {
 		return p, err
 	}
 	whole, front := partWhole, partGateway
-	if s.road == busOnly {
+	if s.road == report.BusOnly {
 		whole, front = partBus, partDecider
 	}
 	switch s.servers {
-	case embedded:
+	case report.Embedded:
 		p, err := one(partConfig{Part: whole})
 		if err != nil {
 			return err
 		}
 		s.fronts, s.jobs = []*process{p}, p
 		return nil
-	case cluster:
+	case report.Cluster:
 		procs, err := startCluster(ctx, s.dir, s.durability)
 		s.procs = procs
 		if err != nil {
@@ -184,7 +172,7 @@ func (s *stack) batch(ctx context.Context, n, inFlight int) (b batch, m int, err
 	warm := warmUp(inFlight)
 	j := road.Job{InFlight: inFlight, Shards: 1}
 	var rs *road.Readers
-	if m = n; s.road == wholeRoad {
+	if m = n; s.road == report.WholeRoad {
 		j.Shards = min((inFlight+road.SocketSlots-1)/road.SocketSlots, road.MaxSockets)
 		m = min(n, j.Shards*road.AnswersPerSocket-warm)
 		if rs, err = road.Open(ctx, s.fronts[0].hello.Addr, s.fronts[0].hello.Token, j.Shards); err != nil {
@@ -279,9 +267,9 @@ func (s *stack) quiet(ctx context.Context, decisions uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.road == busOnly { // nobody sweeps
-		return requests.First > requests.Last, nil
-	}
 	intake, swept, err := s.records.Floors(ctx)
+	if s.road == report.BusOnly { // nobody sweeps
+		swept = decisions
+	}
 	return intake == requests.Last && swept == decisions, err
 }

@@ -21,6 +21,10 @@ func Install(ctx context.Context, say func(string)) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	return install(ctx, missing, say)
+}
+
+func install(ctx context.Context, missing []string, say func(string)) error {
 	names := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("missing: %s (named as in Debian); there is no apt-get here, so install them by hand or leave the peers out with --peers=false", names)

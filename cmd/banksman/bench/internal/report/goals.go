@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ const onePeer, manyPeer = 1, 64
 func (r *Report) goals() []Goal {
 	var out []Goal
 	for _, x := range r.Rows {
-		if x.What == wholeRoad && x.InFlight == 1 {
+		if x.What == WholeRoad && x.InFlight == 1 {
 			out = append(out, roadGoals(x)...)
 		}
 	}
@@ -58,7 +58,7 @@ func roadGoals(r Row) []Goal {
 	name := r.Servers + ", " + r.Durability
 	var out []Goal
 	switch {
-	case r.Servers == cluster:
+	case r.Servers == Cluster:
 	case r.Durability == string(natsd.DurabilityAlways):
 		out = append(out, Goal{
 			name, fmt.Sprintf("ask -> resumed p50 <= %.1f x (floor + 2 fsync)", maxAlways),

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bufio"
@@ -20,7 +20,8 @@ type Host struct {
 	FileSystem string `json:"file_system"`
 }
 
-func hostOf(dir, server string) Host {
+// HostOf is this machine; dir is where the streams are.
+func HostOf(dir, server string) Host {
 	return Host{
 		CPU:   cmp.Or(field("/proc/cpuinfo", "model name"), "unknown "+runtime.GOARCH),
 		Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
@@ -65,8 +66,8 @@ func fileSystem(dir string) string {
 	return kind
 }
 
-// loadAverage is that of the last minute as the system words it.
-func loadAverage() string {
+// LoadAverage is that of the last minute as the system words it.
+func LoadAverage() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"

@@ -1,4 +1,6 @@
-package main
+// Package report is what a run of the bench found: tables, and goals with their
+// verdicts.
+package report
 
 import (
 	"fmt"
@@ -9,6 +11,19 @@ import (
 
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/stat"
 	"github.com/banksman/banksman/pkg/natsd"
+)
+
+// Row.Servers: how servers and askers run.
+const (
+	Embedded = "embedded"     // server, gateway and asker in one process, memory between them; as banksman up has it
+	Process  = "process"      // one process each, TCP between them
+	Cluster  = "cluster of 3" // three servers, each stream on all of them; gateway and asker a process each
+)
+
+// Row.What, where it is the product.
+const (
+	WholeRoad = "whole road" // asker, record, gateway, WebSocket client, record, asker
+	BusOnly   = "bus only"   // asker, record, a decider in the gateway's place, record, asker
 )
 
 // Report is the outcome of a run. Durations are ns.
@@ -62,6 +77,18 @@ type PeerRow struct {
 	Rate       float64 `json:"rate"`
 }
 
+// CrowdRow is many people who decide one interaction at once.
+type CrowdRow struct {
+	Gateways int `json:"gateways"`
+	People   int `json:"people"`
+	Times    int `json:"times"` // interactions
+	// Settled is from the common start until the last one is told, the median
+	// and the slowest interaction.
+	Settled time.Duration `json:"settled_ns"`
+	Slowest time.Duration `json:"slowest_ns"`
+	Told    stat.Dist     `json:"told"` // of one person, the median interaction
+}
+
 // theirs words what a durability is at a peer.
 func theirs(what, durability string) string {
 	always := durability == string(natsd.DurabilityAlways)
@@ -99,6 +126,9 @@ type table struct {
 	rows  [][]string
 }
 
+// Judge fills in the goals.
+func (r *Report) Judge() { r.Goals = r.goals() }
+
 // tables are those of the report, in order.
 func (r *Report) tables() []table {
 	head := []string{
@@ -111,10 +141,10 @@ func (r *Report) tables() []table {
 	}
 	floor.rows = append(floor.rows, []string{"1 KiB appended and fsynced", "1", ms(r.FSync.P50), ms(r.FSync.P99), ""})
 	out := []table{floor}
-	for _, servers := range []string{embedded, process1, cluster} {
+	for _, servers := range []string{Embedded, Process, Cluster} {
 		t := table{"Servers: " + servers, [][]string{head}}
 		for _, x := range r.Rows {
-			if x.Servers == servers && (x.What == wholeRoad || x.What == busOnly) {
+			if x.Servers == servers && (x.What == WholeRoad || x.What == BusOnly) {
 				t.rows = append(t.rows, append(x.cells(), pair(x.Show), pair(x.Answer), fmt.Sprint(x.Cuts)))
 			}
 		}
@@ -151,7 +181,7 @@ func (r *Report) peerTable(head []string) table {
 	t := table{"Beside Redis and PostgreSQL, one process each", [][]string{append(head[:8:8], "bus p50 to it", "bus asks/s to it")}}
 	for _, d := range []natsd.Durability{natsd.DurabilityAlways, natsd.DurabilityRelaxed} {
 		for _, x := range r.Rows {
-			if x.Servers != process1 || x.What == wholeRoad || x.Durability != string(d) {
+			if x.Servers != Process || x.What == WholeRoad || x.Durability != string(d) {
 				continue
 			}
 			row := append(x.cells(), "", "")
