@@ -148,6 +148,7 @@ type ask struct {
 	seq     uint64 // the sequence our own publish got; 0: an earlier asking's
 	looked  bool   // the record was read after the publish
 	alarmed bool
+	full    bool   // the server had no room for it
 }
 
 func (a *ask) once(ctx context.Context) (*Answer, error) {
@@ -156,6 +157,7 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	a.sent, a.stored, a.seq, a.looked, a.alarmed = false, false, 0, false, false
+	a.full = false
 
 	run, cancel := a.c.link.Bound(ctx)
 	defer cancel(nil)
@@ -299,6 +301,7 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 		}
 		// Neither request nor decision: deleted under our eyes, a replica that
 		// lags, or a full store.
+		a.full = conflict.Full()
 		if err := a.c.link.Pause(ctx, b.Next(conflict)); err != nil {
 			return nil, errors.Join(err, conflict)
 		}
@@ -471,12 +474,13 @@ func (a *ask) stopped(ctx context.Context, cause error) (*Answer, error) {
 		// The decision may have been made while its message was lost.
 		last, cancel := context.WithTimeout(ctx, lastWords)
 		defer cancel()
-		if ans, err := a.look(last); ans != nil || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+		ans, err := a.look(last)
+		if ans != nil || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
 			return ans, err
 		}
 		w.Err = ErrNoDecision
 		if !a.stored {
-			w.Err = fmt.Errorf("%w: the request could not be stored: %w", ErrNoDecision, ErrUnavailable)
+			w.Err = fmt.Errorf("%w: the request could not be stored: %w", ErrNoDecision, a.unstored(err))
 		}
 	case errors.Is(cause, ErrClosed):
 		w.Err = cause
@@ -491,6 +495,18 @@ func (a *ask) stopped(ctx context.Context, cause error) (*Answer, error) {
 		a.c.withdrawLater(a.ref, hitl.Withdrawal{V: 1, Reason: reason(cause), Shutdown: shutdown})
 	}
 	return nil, w
+}
+
+// unstored tells why a request was not stored in all the time it had; readErr is
+// what a read of the record ended with.
+func (a *ask) unstored(readErr error) error {
+	switch {
+	case a.full:
+		return ErrFull
+	case readErr == nil:
+		return ErrNotWriting
+	}
+	return ErrUnavailable
 }
 
 func reason(cause error) string {

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/subject"
@@ -17,6 +18,10 @@ var (
 	// ErrUnavailable: nobody answered a call, or nothing could be stored in time.
 	// Nothing is known about what became of it.
 	ErrUnavailable = link.ErrUnavailable
+	// ErrNotWriting: the server answers and reads, but stores nothing.
+	ErrNotWriting = fmt.Errorf("%w: the server answers but does not write; its disk may be full, read-only or failing", ErrUnavailable)
+	// ErrFull: the server has no room for more requests.
+	ErrFull = fmt.Errorf("%w: the server has no room for more requests", ErrUnavailable)
 	// ErrNotFound: nothing is stored there.
 	ErrNotFound = link.ErrNotFound
 

@@ -32,6 +32,8 @@ const (
 	codeStreamNotFound   = 10059
 	codeWrongLast        = 10071 // a verdict: the subject has a message
 	codeStoreFailed      = 10077 // the same by the per-subject limit; also a full stream
+	codeNoResources      = 10023 // of the server or the account
+	codeNoStorage        = 10047
 	codeInFlight         = 10164 // not a verdict: another write is under way
 )
 

@@ -103,6 +103,8 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 		hitl.HeaderSignature: {hitl.Sign(j.signer.Key, subj, body)},
 	}
 	var b backoff
+	doubt := false // an earlier try may have landed
+	var why error
 	for {
 		seq, err := j.publish(ctx, Decisions, subj, header, body)
 		if err == nil {
@@ -113,7 +115,7 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 				return nil, false, unknown(ctx, err)
 			}
 			continue
-		} else if code != codeWrongLast && code != codeStoreFailed && !transient(err) && ctx.Err() == nil {
+		} else if code != codeWrongLast && code != codeStoreFailed && !full(err) && !transient(err) && ctx.Err() == nil {
 			return nil, false, err
 		}
 		// Refused because there is one, or unknown: what is stored counts.
@@ -122,11 +124,18 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 		case readErr == nil:
 			return winner, winner.DecisionID == d.DecisionID, nil
 		case errors.Is(readErr, ErrNotFound):
+			if full(err) && !doubt {
+				return nil, false, fmt.Errorf("journal: %s: %w (%w)", Decisions, ErrFull, err)
+			}
 		case ctx.Err() == nil && !transient(readErr):
 			return nil, false, readErr
 		}
+		doubt = doubt || !full(err)
+		if ctx.Err() == nil {
+			why = cause(err, readErr)
+		}
 		if !b.sleep(ctx) {
-			return nil, false, unknown(ctx, err)
+			return nil, false, because(unknown(ctx, err), why)
 		}
 	}
 }
@@ -219,6 +228,7 @@ func (j *JetStream) DeleteRequest(ctx context.Context, seq uint64) error {
 func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
 	header := nats.Header{expectHeader: {expectNone}}
 	var b backoff
+	var why error
 	for {
 		seq, err := j.publish(ctx, Events, subj, header, data)
 		if err == nil {
@@ -229,7 +239,7 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 				return 0, unknown(ctx, err)
 			}
 			continue
-		} else if code != codeWrongLast && !transient(err) && ctx.Err() == nil {
+		} else if code != codeWrongLast && !full(err) && !transient(err) && ctx.Err() == nil {
 			return 0, err
 		}
 		m, readErr := j.getOnce(ctx, Events, getRequest{Last: subj})
@@ -240,8 +250,11 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 		case ctx.Err() == nil && !transient(readErr):
 			return 0, readErr
 		}
+		if ctx.Err() == nil {
+			why = cause(err, readErr)
+		}
 		if !b.sleep(ctx) {
-			return 0, unknown(ctx, err)
+			return 0, because(unknown(ctx, err), why)
 		}
 	}
 }

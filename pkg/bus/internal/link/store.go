@@ -31,6 +31,12 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return e.Text }
 
+// Full reports that the stream has reached its size, which the server tells
+// with the same code.
+func (e *ConflictError) Full() bool {
+	return e.Code == codeStoreFailed && strings.Contains(e.Text, "maximum bytes")
+}
+
 // Last is the sequence of the message that is there, as the server's text for
 // CodeWrongLastSeq ends with it.
 func (e *ConflictError) Last() (seq uint64, ok bool) {
@@ -136,11 +142,16 @@ func (b *Backoff) Next(err error) time.Duration {
 // an earlier try of this very call.
 func (c *Link) Store(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	var b Backoff
+	told := false
 	for {
 		seq, err := c.Put(ctx, m)
 		var conflict *ConflictError
 		if err == nil || Fatal(err) || errors.As(err, &conflict) {
 			return seq, err
+		}
+		if ctx.Err() == nil && errors.Is(err, ErrUnavailable) && c.nc.IsConnected() && !told {
+			told = true
+			c.log.Warn("the server acknowledges nothing; trying again", "subject", m.Subject, "error", err)
 		}
 		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
 			return 0, errors.Join(wait, err)

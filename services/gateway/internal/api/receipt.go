@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
 )
 
 // Invalid is the receipt for an input that cannot be used.
@@ -27,8 +28,22 @@ func Failure(err error) hitl.Receipt {
 	if errors.As(err, &inv) {
 		return Invalid(err)
 	}
-	return hitl.Receipt{
-		Status: hitl.Unavailable,
-		Error:  "the decision could not be stored now; it is unknown whether it counts, and trying again is safe",
+	text := "the decision could not be stored now; it is unknown whether it counts, and trying again is safe"
+	if errors.Is(err, journal.ErrFull) && !errors.Is(err, journal.ErrUnknown) {
+		text = "nothing was decided: the record of decisions has no room left"
+	} else if why := Cause(err); why != nil {
+		text += ": " + why.Error()
 	}
+	return hitl.Receipt{Status: hitl.Unavailable, Error: text}
+}
+
+// Cause is what keeps the store from taking anything, in words for people; nil
+// where err does not tell.
+func Cause(err error) error {
+	for _, why := range []error{journal.ErrFull, journal.ErrDisk, journal.ErrOffline} {
+		if errors.Is(err, why) {
+			return why
+		}
+	}
+	return nil
 }

@@ -230,15 +230,20 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 		e.view.Decided(ref)
 		e.finishLater(ref, w)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	switch {
 	case err == nil:
-		e.sick = time.Time{}
+		e.unwell(time.Time{}, nil)
 	case errors.Is(err, journal.ErrTooLarge): // the store is well
 	case !errors.Is(ctx.Err(), context.Canceled): // nobody stopped waiting
-		e.sick = e.now().Add(sickFor)
+		e.unwell(e.now().Add(sickFor), err)
 		e.log.Error("a decision could not be stored", "interaction", ref.String(), "error", err)
 	}
 	return w, won, err
+}
+
+// unwell notes until when this gateway counts as unable to store, and why.
+func (e *Engine) unwell(until time.Time, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sick, e.sickOf = until, api.Cause(err)
 }

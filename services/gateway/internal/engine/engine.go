@@ -62,6 +62,7 @@ type Engine struct {
 
 	mu        sync.Mutex
 	sick      time.Time // until then decisions count as impossible to store
+	sickOf    error     // why, where it is known
 	finishing map[subject.Ref]*ending
 }
 
@@ -110,6 +111,9 @@ func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.now().Before(e.sick) {
+		if e.sickOf != nil {
+			return fmt.Errorf("what was to be stored a moment ago could not be: %w", e.sickOf)
+		}
 		return errors.New("decisions could not be stored a moment ago")
 	}
 	return nil
@@ -163,8 +167,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			return nil
 		})
 	})
-	run("intake", func() error { return j.Intake(ctx, intakeWorkers, e.intake) })
-	run("sweep", func() error { return j.Sweep(ctx, sweepWorkers, e.sweep) })
+	run("intake", func() error { return j.Intake(ctx, intakeWorkers, bounded(e.intake)) })
+	run("sweep", func() error { return j.Sweep(ctx, sweepWorkers, bounded(e.sweep)) })
 	run("deadlines", func() error { return e.watchDeadlines(ctx) })
 	run("workers", func() error { return e.watchWorkers(ctx, started) })
 	run("flush", func() error {
@@ -174,6 +178,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.ready)
 	e.log.Info("ready", "open", open, "read", read, "took", e.now().Sub(started).Round(time.Millisecond))
 	return g.Wait()
+}
+
+// bounded ends the work on a message when the message is given to somebody
+// else anyway.
+func bounded(fn func(context.Context, journal.Delivery)) func(context.Context, journal.Delivery) {
+	return func(ctx context.Context, d journal.Delivery) {
+		ctx, cancel := context.WithTimeout(ctx, journal.AckWait)
+		defer cancel()
+		fn(ctx, d)
+	}
 }
 
 // later runs fn in the background with an own time limit; Run waits for it.
