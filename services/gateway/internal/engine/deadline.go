@@ -13,11 +13,15 @@ import (
 // of them writes.
 const jitter = 100 * time.Millisecond
 
+// awakeAfter bounds one wait for the earliest deadline: a timer does not count
+// the time that a machine sleeps, so the clock is looked at now and then.
+const awakeAfter = 5 * time.Second
+
 func (e *Engine) watchDeadlines(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(awakeAfter)
 	defer timer.Stop()
 	for {
-		over, wait := e.view.Due(time.Hour)
+		over, wait := e.view.Due(awakeAfter)
 		for _, d := range over {
 			e.expireSoon(d)
 		}

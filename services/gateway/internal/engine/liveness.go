@@ -47,22 +47,45 @@ func (e *Engine) onBeat(m *nats.Msg) {
 	}
 }
 
+// lookEvery is how often the workers' heartbeats are looked at.
+const lookEvery = time.Second
+
+// listening knows since when this gateway would have heard a heartbeat.
+type listening struct {
+	since time.Time // by the gateway's clock
+	last  time.Time // when it looked last
+}
+
+// look returns since when silence counts. A gateway that did not get to look for
+// a while was stopped, or its machine: then the heartbeats of that time wait to
+// be read, and none of them is missing. now is the time of this process, clock
+// the gateway's.
+func (l *listening) look(now, clock time.Time, connected bool) time.Time {
+	if !connected || now.Sub(l.last) > 5*lookEvery {
+		l.since = clock
+	}
+	l.last = now
+	return l.since
+}
+
 // watchWorkers notices workers that went silent. Silence counts only while
-// this gateway itself was connected.
-func (e *Engine) watchWorkers(ctx context.Context, connectedSince time.Time) error {
-	tick := time.NewTicker(time.Second)
+// this gateway itself listened.
+func (e *Engine) watchWorkers(ctx context.Context, started time.Time) error {
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	l := listening{since: started, last: time.Now()}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if !e.opts.Conn.IsConnected() {
-			connectedSince = e.now()
+		connected := e.opts.Conn.IsConnected()
+		since := l.look(time.Now(), e.now(), connected)
+		if !connected {
 			continue
 		}
-		for _, g := range e.view.SweepWorkers(connectedSince) {
+		for _, g := range e.view.SweepWorkers(since) {
 			e.later(time.Minute, func(ctx context.Context) {
 				if err := e.opts.Journal.WriteGatewayState(ctx, g.Session, card.Encode(g.Verdict)); err != nil {
 					e.log.Warn("verdict on a session not stored", "session", g.Session.String(), "error", err)
