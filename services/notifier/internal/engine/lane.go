@@ -15,8 +15,9 @@ const (
 	parallel = 8
 	// maxHold is how long an alert waits for the events to be caught up with.
 	maxHold = 30 * time.Second
-	// maxIdle is the longest wait of a lane that has nothing to do.
-	maxIdle = time.Hour
+	// maxIdle is the longest wait of a lane: a timer does not count the time that a
+	// machine sleeps, so the clock is looked at now and then.
+	maxIdle = 30 * time.Second
 	// again is the pause after an attempt that the ledger did not let begin.
 	again = time.Second
 )
