@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 const (
@@ -343,7 +344,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case m := <-inbox:
-			why := m.Header.Get(hitl.HeaderTurnedAway)
+			why := m.Header.Get(wire.HeaderTurnedAway)
 			if why == "" {
 				if d, err := a.verify(m); err == nil {
 					return a.settle(d)

@@ -10,6 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // turnAway does what a gateway does: the request goes, and its asker is told.
@@ -22,7 +23,7 @@ func (n *node) turnAway(t *testing.T, ref subject.Ref, remove, tell bool) {
 		return
 	}
 	m := nats.NewMsg(subject.Inbox(ref))
-	m.Header.Set(hitl.HeaderTurnedAway, "quota.rate: used up")
+	m.Header.Set(wire.HeaderTurnedAway, "quota.rate: used up")
 	require.NoError(t, n.gateway.PublishMsg(m))
 	require.NoError(t, n.gateway.Flush())
 	require.NoError(t, n.gateway.LastError())

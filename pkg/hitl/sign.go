@@ -15,9 +15,6 @@ const (
 	HeaderSignature = "Hitl-Signature" // base64 Ed25519 over SigningInput
 	HeaderAttempt   = "Hitl-Attempt"   // which asking of the same key this is, from 1
 	HeaderWorker    = "Hitl-Worker"    // the process that asked
-	// HeaderTurnedAway, on a message without a body in an asker's inbox, says
-	// why its request was removed without a decision.
-	HeaderTurnedAway = "Hitl-Turned-Away"
 )
 
 const signTag = "banksman decision v1\n"

@@ -23,6 +23,10 @@ type Opened struct {
 // MaxInline is the largest request that travels inside Opened, in bytes.
 const MaxInline = 16 << 10
 
+// HeaderTurnedAway, on a message without a body in an asker's inbox, says why
+// its request was removed without a decision.
+const HeaderTurnedAway = "Hitl-Turned-Away"
+
 // Ended is the body of a closed event on the bus.
 type Ended struct {
 	V int `json:"v"`

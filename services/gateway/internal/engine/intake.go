@@ -158,7 +158,7 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 		return err
 	}
 	word := nats.NewMsg(subject.Inbox(ref))
-	word.Header.Set(hitl.HeaderTurnedAway, card.Line(why.Error()))
+	word.Header.Set(wire.HeaderTurnedAway, card.Line(why.Error()))
 	return e.opts.Conn.PublishMsg(word)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 )
 
@@ -120,7 +121,7 @@ func TestRefusalsWithoutEndFillNothing(t *testing.T) {
 		select {
 		case m := <-heard:
 			require.Equal(t, subject.Inbox(r), m.Subject)
-			why := m.Header.Get(hitl.HeaderTurnedAway)
+			why := m.Header.Get(wire.HeaderTurnedAway)
 			if i < 2 {
 				require.Empty(t, why)
 				require.NotEmpty(t, m.Data, "a decision")
