@@ -446,7 +446,11 @@ func TestAttacksOnSignatures_invariant2(t *testing.T) {
 			done <- err
 		}()
 		asks[name] = done
-		<-stored
+		select {
+		case <-stored:
+		case err := <-done:
+			t.Fatalf("a decision %s ended the ask: %v", name, err)
+		}
 	}
 	for name, done := range asks {
 		a.attack(t, "a decision "+name, func(t *testing.T) {
