@@ -22,9 +22,10 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 20261128, "of all that is random")
-	terms = flag.Int("terms", 100, "how often a worker is ended by SIGTERM")
-	kills = flag.Int("kills", 40, "how often by kill -9")
+	seed    = flag.Uint64("seed", 20261128, "of all that is random")
+	terms   = flag.Int("terms", 100, "how often a worker is ended by SIGTERM")
+	kills   = flag.Int("kills", 40, "how often by kill -9")
+	claudes = flag.Int("claudes", 4, "how often a worker of Claude Code")
 )
 
 const lanes = 4 // data directories, each with one worker after the other
