@@ -601,3 +601,42 @@ func TestAcksAndWithdrawalsCountOnce_B_49_D1_17(t *testing.T) {
 	require.NoError(t, c.Withdraw(t.Context(), ref, hitl.Withdrawal{Reason: "second"}))
 	require.Contains(t, string(n.stored(t, "HITL_REQUESTS", subject.Withdraw(ref)).Data), "first")
 }
+
+// Of several workers with one approval the first to claim it has it.
+func TestTake_D4_05_OneUseOfAnApproval(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	a, b := n.owner(t), n.owner(t)
+	ref := subject.NewRef("default", "agents", "i1")
+	for _, c := range []struct {
+		client       *bus.Client
+		decision, by string
+		want         bool
+	}{{a, "d1", "a", true}, {b, "d1", "b", false}, {a, "d1", "a", true}, {a, "d2", "a", false}} {
+		won, err := c.client.Take(t.Context(), ref, c.decision, c.by)
+		require.NoError(t, err)
+		require.Equal(t, c.want, won, "%s by %s", c.decision, c.by)
+	}
+	require.Equal(t, 1, n.count(t, "HITL_TRANSCRIPTS", subject.Ack(ref, hitl.Taken)))
+}
+
+// The claim lands and its acknowledgement is lost: it is a claim all the same.
+func TestTake_D4_05_ALostAcknowledgementIsReadBack_invariant7(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	d := &deafDialer{}
+	c := n.owner(t, nats.SetCustomDialer(d))
+	d.arm("hitl.ack.")
+	ref := subject.NewRef("default", "agents", "i1")
+	result := make(chan error, 1)
+	go func() {
+		won, err := c.Take(context.Background(), ref, "d1", "a")
+		if err == nil && !won {
+			err = errors.New("lost")
+		}
+		result <- err
+	}()
+	require.Eventually(t, func() bool { return n.count(t, "HITL_TRANSCRIPTS", subject.Ack(ref, hitl.Taken)) == 1 }, patience, 5*time.Millisecond)
+	d.cut()
+	require.NoError(t, <-result)
+}

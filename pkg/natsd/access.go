@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
@@ -89,6 +90,8 @@ func ownerAccess(o Owner, key string) access {
 			// A session claim that timed out may have landed. Only the stored
 			// state tells whose claim it is.
 			{subject: directGet(streamTranscripts, "hitl.ses."+to+".*")},
+			// The same for the claim of an approval's use.
+			{subject: directGet(streamTranscripts, "hitl.ack."+to+".*."+hitl.Taken)},
 		},
 		hears:   []string{"hitl.inbox." + to + ".*"},
 		serves:  []string{"hitl.cmd." + to + ".*"},

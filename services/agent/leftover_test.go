@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +94,30 @@ func TestSuccessor_D0_10_WithdrawsWhatWasInterrupted(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(s.Data, "sessions", "interrupted.json"))
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), `"asks"`)
+}
+
+// A copy of a data directory is a second worker with the same sessions. Whatever
+// else the two do, an approval is used by one of them, and people see that the
+// other refused it.
+func TestCopiedDirectory_D4_05_AnApprovalIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.demoSetup(), w.demoSetup()
+	p := w.leftover(a, "copied", func(*store.Session, *pending) {})
+	require.NoError(t, os.RemoveAll(b.Data))
+	require.NoError(t, os.CopyFS(b.Data, os.DirFS(a.Data)))
+	ka, kb := w.worker(a), w.worker(b)
+	w.decide(p, hitl.Response{Decision: "allow"})
+	w.acked(p, hitl.Delivered)
+	w.acked(p, hitl.Applied)
+	require.Contains(t, w.acked(p, hitl.Refused).Detail, "another worker process took the approval")
+	ka.end()
+	kb.end()
+	used := 0
+	for _, s := range []setup{a, b} {
+		raw, err := os.ReadFile(filepath.Join(s.Data, "approvals.jsonl"))
+		require.NoError(t, err)
+		used += strings.Count(string(raw), p.ID)
+	}
+	require.Equal(t, 1, used)
 }

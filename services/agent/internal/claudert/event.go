@@ -152,8 +152,10 @@ func (r *run) about(toolUseID string) about {
 // is up to its permission mode.
 func (r *run) ask(proc *claude.Proc, a *protocol.Ask) {
 	if g := r.takeGrant(&private{Tool: a.ToolName, Input: a.Input}); g != nil {
-		g.apply(func(v gate.Verdict) error {
-			return answerTool(proc, a.RequestID, a.Input, g.settled.Request, v)
+		r.wg.Go(func() { // to claim an approval may take long
+			g.apply(func(v gate.Verdict) error {
+				return answerTool(proc, a.RequestID, a.Input, g.settled.Request, v)
+			})
 		})
 		return
 	}
@@ -187,7 +189,9 @@ func (r *run) elicit(proc *claude.Proc, e *protocol.Elicitation) {
 		return
 	}
 	if g := r.takeGrant(&private{Form: e.Server, Input: e.Schema}); g != nil {
-		g.apply(func(v gate.Verdict) error { return answerForm(proc, e.RequestID, g.settled.Request, v) })
+		r.wg.Go(func() {
+			g.apply(func(v gate.Verdict) error { return answerForm(proc, e.RequestID, g.settled.Request, v) })
+		})
 		return
 	}
 	kept, err := form(e, r.about(""))

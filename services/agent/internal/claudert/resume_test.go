@@ -38,6 +38,8 @@ func (d decided) Ask(_ context.Context, r *hitl.Request, _ ...bus.AskOption) (*b
 
 func (decided) Ack(context.Context, subject.Ref, string, string, string) error { return nil }
 
+func (decided) Take(context.Context, subject.Ref, string, string) (bool, error) { return true, nil }
+
 type noDisk struct{}
 
 func (noDisk) KeepAsk(gate.Kept) error             { return nil }

@@ -121,7 +121,7 @@ type run struct {
 	log    *slog.Logger
 	ctx    context.Context // ends with Kill
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the goroutine that takes a session up again
+	wg     sync.WaitGroup // goroutines that take a session up again
 	// ready is closed when nothing is left to be regained from an earlier process.
 	ready     chan struct{}
 	readyOnce sync.Once

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
@@ -37,6 +39,9 @@ type Asker interface {
 	// request stays open; with any other cause it is withdrawn.
 	Ask(ctx context.Context, r *hitl.Request, opts ...bus.AskOption) (*bus.Answer, error)
 	Ack(ctx context.Context, ref subject.Ref, stage, decisionID, detail string) error
+	// Take claims the use of an approval among all processes of the owner, and
+	// reports whether it is ours.
+	Take(ctx context.Context, ref subject.Ref, decisionID, by string) (won bool, err error)
 }
 
 var _ Asker = (*bus.Client)(nil)
@@ -86,6 +91,7 @@ type Gate struct {
 	ledger *Ledger
 	keeper Keeper
 	log    *slog.Logger
+	id     string // no other gate has it, in no process
 	// before runs ahead of each ask's publication.
 	before func(context.Context)
 	ended  context.Context // ends when the gate is closed
@@ -121,7 +127,7 @@ type Options struct {
 // New makes the gate of a session. The owner calls Cancel or Leave, then Wait.
 func New(o Options) *Gate {
 	g := &Gate{
-		asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before,
+		asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before, id: uuid.NewString(),
 		open: map[string]*entry{}, handed: map[*Settled]bool{},
 	}
 	if g.before == nil {

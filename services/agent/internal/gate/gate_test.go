@@ -30,6 +30,7 @@ type people struct {
 	asked   chan string           // keys, as they come
 	ended   chan error            // causes of waits that ended early
 	acks    chan ack
+	taken   map[string]string // who claimed which approval
 }
 
 type reply struct {
@@ -56,7 +57,7 @@ func (s stuck) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, deta
 
 func newPeople() *people {
 	return &people{
-		waiting: map[string]chan reply{}, asked: make(chan string, 100), ended: make(chan error, 100), acks: make(chan ack, 100),
+		waiting: map[string]chan reply{}, taken: map[string]string{}, asked: make(chan string, 100), ended: make(chan error, 100), acks: make(chan ack, 100),
 	}
 }
 
@@ -78,6 +79,15 @@ func (p *people) Ask(ctx context.Context, r *hitl.Request, _ ...bus.AskOption) (
 func (p *people) Ack(_ context.Context, ref subject.Ref, stage, decisionID, detail string) error {
 	p.acks <- ack{ref.ID, stage, decisionID, detail}
 	return nil
+}
+
+func (p *people) Take(_ context.Context, ref subject.Ref, _, by string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken[ref.ID] == "" {
+		p.taken[ref.ID] = by
+	}
+	return p.taken[ref.ID] == by, nil
 }
 
 func (p *people) reply(key string, ans *bus.Answer, err error) {

@@ -16,6 +16,10 @@ import (
 var (
 	// ErrSpent means that an approval was handed out before.
 	ErrSpent = errors.New("the approval was already used")
+	// ErrTaken means that another process of the owner claimed the approval: one
+	// that worked with this directory and was lost before it could note it here,
+	// or one that works with a copy.
+	ErrTaken = errors.New("another worker process took the approval before; whether the tool ran there is unknown")
 	// ErrReplaced means that the interaction's approval was handed out before,
 	// by another decision. A record holds one decision of an interaction, so this
 	// one was put back to an older copy in between.

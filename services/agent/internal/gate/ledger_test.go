@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 )
 
 // An approval is used at most once, over restarts too.
@@ -133,4 +136,62 @@ func TestGate_D4_05_ASecondDecisionAfterARewindRunsNothing(t *testing.T) {
 	require.Equal(t, SpentText, v.Text)
 	require.Equal(t, hitl.Delivered, await(t, f.acks).stage)
 	require.Equal(t, ack{ans.Ref.ID, hitl.Refused, "d-a", ErrReplaced.Error()}, await(t, f.acks))
+}
+
+// Two workers have a copy each of one directory, with the same open ask: their
+// ledgers know nothing of each other, the server does.
+func TestGate_D4_05_OneOfTwoCopiesUsesAnApproval(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other, err := OpenLedger(filepath.Join(t.TempDir(), "ledger"))
+	require.NoError(t, err)
+	second := &fixture{t: t, people: newPeople(), disk: &disk{kept: map[string]Kept{}}, ledger: other, told: make(chan Verdict, 1)}
+	second.taken = f.taken
+	second.gate = New(Options{Asker: second.people, Ledger: other, Keeper: second.disk, Logger: slog.New(slog.DiscardHandler)})
+	f.open(request("a"))
+	second.open(request("a"))
+	ans := answer(t, request("a"), allow())
+	f.reply("a", ans, nil)
+	require.True(t, ptr(await(t, f.told)).Yes())
+	second.reply("a", ans, nil)
+	v := await(t, second.told)
+	require.False(t, v.Yes())
+	require.Equal(t, SpentText, v.Text)
+	require.Equal(t, hitl.Delivered, await(t, second.acks).stage)
+	require.Equal(t, ack{ans.Ref.ID, hitl.Refused, "d-a", ErrTaken.Error()}, await(t, second.acks))
+	second.gate.Wait()
+	require.NoError(t, other.Close())
+}
+
+// The server cannot be reached when an approval is to be used: nothing runs until
+// it can, and a worker that stops meanwhile leaves the approval unused.
+func TestGate_D4_05_NothingRunsWithoutItsClaim_invariant4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	out := make(chan struct{})
+	g := New(Options{Asker: away{f.people, out}, Ledger: f.ledger, Keeper: f.disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, g.Open(Ask{Kept: Kept{ID: "a", Request: request("a")}, Settle: func(s *Settled) {
+		s.Use(func(v Verdict) error { f.told <- v; return nil })
+	}}))
+	await(t, f.asked)
+	ans := answer(t, request("a"), allow())
+	f.reply("a", ans, nil)
+	<-out
+	g.Leave()
+	g.Wait()
+	none(t, f.told)
+	require.True(t, f.has("a"))
+	require.False(t, f.ledger.Spent(ans.Ref.ID), "its successor can use it")
+}
+
+// away is an Asker whose server went away behind the decision.
+type away struct {
+	*people
+	out chan struct{} // closed at the first claim
+}
+
+func (a away) Take(ctx context.Context, _ subject.Ref, _, _ string) (bool, error) {
+	close(a.out)
+	<-ctx.Done()
+	return false, ctx.Err()
 }

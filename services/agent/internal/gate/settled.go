@@ -49,9 +49,10 @@ func (s *Settled) Spent() bool {
 }
 
 // Use hands the verdict to tell, which passes it to the agent. An approval is
-// entered in the ledger first; if that cannot be done, tell gets a verdict that
-// runs nothing. An error of tell means that the agent did not take it. The
-// people who decided are told either way.
+// claimed first, on the server and in the ledger, which waits for a server that
+// cannot be reached; if it cannot be had, tell gets a verdict that runs nothing.
+// An error of tell means that the agent did not take it. The people who decided
+// are told either way.
 func (s *Settled) Use(tell func(Verdict) error) {
 	s.once.Do(func() {
 		if s.gate.leaving() {
@@ -59,7 +60,11 @@ func (s *Settled) Use(tell func(Verdict) error) {
 		}
 		v, refusal := s.verdict, s.mismatch
 		if v.Content.Outcome == hitl.Allowed {
-			if err := s.gate.ledger.Claim(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID); err != nil {
+			err := s.claim()
+			if err != nil && s.gate.leaving() {
+				return
+			}
+			if err != nil {
 				v, refusal = s.unusable(err)
 			}
 		}
@@ -79,8 +84,27 @@ func (s *Settled) Use(tell func(Verdict) error) {
 	})
 }
 
+// claim takes the approval for its one use: among the worker processes of the
+// owner by the server's word, which two copies of a data directory have in
+// common, and in this directory by the ledger, which holds when the server's data
+// are put back to an older copy.
+func (s *Settled) claim() error {
+	d := s.answer.Decision
+	if s.gate.ledger.Spent(d.InteractionID) {
+		return s.gate.ledger.Claim(d.InteractionID, d.DecisionID)
+	}
+	won, err := s.gate.asker.Take(s.gate.ended, s.answer.Ref, d.DecisionID, s.gate.id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("claim: %w", err)
+	case !won:
+		return ErrTaken
+	}
+	return s.gate.ledger.Claim(d.InteractionID, d.DecisionID)
+}
+
 func (s *Settled) unusable(err error) (Verdict, string) {
-	if errors.Is(err, ErrSpent) || errors.Is(err, ErrReplaced) {
+	if errors.Is(err, ErrSpent) || errors.Is(err, ErrReplaced) || errors.Is(err, ErrTaken) {
 		return Verdict{Text: SpentText}, err.Error()
 	}
 	s.gate.log.Error("approval not used: it could not be recorded", "ask", s.ID, "error", err)
