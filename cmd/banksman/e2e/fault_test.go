@@ -77,26 +77,32 @@ func (a *attachment) String() string {
 	return a.text.String()
 }
 
-// gatewayOn starts one gateway on a NATS server of its own.
-func newPair(t *testing.T, h *home, more ...string) (nats *process, gw *instance, token string) {
+// newPair starts a NATS server and one gateway on it.
+func newPair(t *testing.T, h *home) (nats *process, gw *instance, token string) {
 	t.Helper()
-	port := freePort(t)
-	r := h.run("creds", "--port", strconv.Itoa(port))
+	r := h.run("creds", "--port", strconv.Itoa(freePort(t)))
 	require.Zero(t, r.code, r.stderr)
 	nats = h.startServer(t)
 	require.Eventually(t, func() bool {
 		r = h.run("creds", "--provision")
 		return r.code == 0
 	}, patience, 100*time.Millisecond, "%s", r.stderr)
+	gw, token = h.gateway(t)
+	return nats, gw, token
+}
+
+// gateway starts a gateway and waits until it is ready.
+func (h *home) gateway(t *testing.T) (gw *instance, token string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	p := start(t, h.env, "banksman-gateway", append([]string{"--creds", h.creds("gateway.json"), "--listen",
-		"127.0.0.1:" + strconv.Itoa(freePort(t)), "--test-login", file, "--login"}, more...)...)
+	p := start(t, h.env, "banksman-gateway", "--creds", h.creds("gateway.json"), "--listen",
+		"127.0.0.1:"+strconv.Itoa(freePort(t)), "--test-login", file, "--login")
 	m := p.line(`(http://127\.0\.0\.1:\d+)/#login=(\S+)`)
 	gw = &instance{process: p, home: h, login: m[0], url: m[1]}
 	gw.ready()
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	return nats, gw, strings.TrimSpace(string(raw))
+	return gw, strings.TrimSpace(string(raw))
 }
 
 func (h *home) startServer(t *testing.T) *process {
