@@ -43,12 +43,15 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if err != nil {
 		return api.Failure(err)
 	}
+	if w := e.winners.get(ref); w != nil {
+		return e.late(a, w)
+	}
 	t, winner, err := e.find(ctx, ref)
 	switch {
 	case err != nil:
 		return api.Failure(err)
 	case winner != nil:
-		return e.late(a, winner)
+		return e.late(a, e.winners.add(ref, winner))
 	}
 	if a.SessionID != "" && !sameSession(t.Request, a.SessionID) {
 		return api.Failure(api.ErrNotFound)
@@ -77,7 +80,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		if err != nil {
 			return api.Failure(err)
 		}
-		return e.late(a, winner)
+		return e.late(a, e.winners.add(ref, winner))
 	}
 	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
 	winner, won, err := e.store(ctx, ref, d)
@@ -91,7 +94,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
 	}
-	return e.late(a, winner)
+	return e.late(a, e.winners.add(ref, winner))
 }
 
 // sameSession reports whether id is the id or the key of r's session.
@@ -100,29 +103,39 @@ func sameSession(r *hitl.Request, id string) bool {
 }
 
 // late is the receipt for an attempt on what is decided already.
-func (e *Engine) late(a *api.Attempt, w *journal.StoredDecision) hitl.Receipt {
-	if raw, err := w.Request(); err == nil && raw != nil {
-		if r, err := hitl.ParseRequest(raw); err == nil {
-			if a.SessionID != "" && !sameSession(r, a.SessionID) {
-				return api.Failure(api.ErrNotFound)
-			}
-			if a.Kind != "" && r.Kind != a.Kind {
-				return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
-			}
-			c, err := hitl.Evaluate(r, &a.Response)
-			mine := hitl.Decision{Digest: w.Digest, Principal: a.Principal}
-			if err == nil && (a.Digest == w.Digest || a.Digest == "" && a.WaiveDigest) {
-				mine.Content = *c
-				if mine.SameAnswer(w.Decision) {
-					return hitl.Receipt{Status: hitl.Duplicate, Decision: w.Decision}
-				}
-			}
+func (e *Engine) late(a *api.Attempt, w *winner) hitl.Receipt {
+	if r := w.request(); r != nil {
+		if a.SessionID != "" && !sameSession(r, a.SessionID) {
+			return api.Failure(api.ErrNotFound)
+		}
+		if a.Kind != "" && r.Kind != a.Kind {
+			return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
+		}
+		if e.saidAgain(a, w, r) {
+			return hitl.Receipt{Status: hitl.Duplicate, Decision: w.Decision}
 		}
 	}
 	if w.Outcome == hitl.Expired {
 		return hitl.Receipt{Status: hitl.TooLate, Error: "nobody decided in time", Decision: w.Decision}
 	}
 	return hitl.Receipt{Status: hitl.AlreadyDecided, Error: "decided already", Decision: w.Decision}
+}
+
+// saidAgain reports whether an attempt says what its principal decided already.
+func (e *Engine) saidAgain(a *api.Attempt, w *winner, r *hitl.Request) bool {
+	if a.Principal.Kind != w.Principal.Kind || a.Principal.ID != w.Principal.ID {
+		return false // for most of a crowd; spares them the rest
+	}
+	if a.Digest != w.Digest && (a.Digest != "" || !a.WaiveDigest) {
+		return false
+	}
+	c, err := hitl.Evaluate(r, &a.Response)
+	mine := hitl.Decision{Digest: w.Digest, Principal: a.Principal}
+	if err != nil {
+		return false
+	}
+	mine.Content = *c
+	return mine.SameAnswer(w.Decision)
 }
 
 // errUnread is for a stored request that cannot be read here: intake will soon
@@ -195,6 +208,7 @@ func (e *Engine) winner(ctx context.Context, ref subject.Ref) (*journal.StoredDe
 	if e.view.Settled(ref) == nil && (held || e.now().Sub(w.Time) < lately) {
 		e.enter(ref)
 		e.view.Decided(ref)
+		e.winners.add(ref, w)
 		e.finishLater(ref, w)
 	}
 	return w, nil

@@ -60,6 +60,8 @@ type Engine struct {
 	bgCtx  context.Context // ends with Run
 	stopBg context.CancelFunc
 
+	winners winners
+
 	mu        sync.Mutex
 	sick      time.Time // until then decisions count as impossible to store
 	sickOf    error     // why, where it is known

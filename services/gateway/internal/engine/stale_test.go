@@ -38,31 +38,32 @@ func (b behind) Follow(ctx context.Context, stream string, from uint64, filters 
 // interaction, and does not show what it has told to be decided.
 func TestAGatewayThatIsBehindTellsTheTruth_B50_invariant8(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	first, _ := w.gateway()
-	letGo := make(chan struct{}) // closed at the end
-	second, _ := w.gateway(func(o *Options) { o.Journal = behind{o.Journal, letGo} })
-	defer close(letGo)
-	for name, look := range map[string]func(t *testing.T, r *hitl.Request, raw []byte){
-		"invariant 8: one interaction": func(t *testing.T, r *hitl.Request, _ []byte) {
+	for name, look := range map[string]func(t *testing.T, second *Engine, r *hitl.Request, raw []byte){
+		"invariant 8: one interaction": func(t *testing.T, second *Engine, r *hitl.Request, _ []byte) {
 			ix, err := second.Interaction(t.Context(), ref(r).String())
 			require.NoError(t, err)
 			require.Equal(t, wire.StateClosed, ix.State)
 			require.Equal(t, hitl.Allowed, ix.Outcome)
 		},
-		"B-50 a late answer": func(t *testing.T, r *hitl.Request, raw []byte) {
+		"B-50 a late answer": func(t *testing.T, second *Engine, r *hitl.Request, raw []byte) {
 			rec := second.Decide(t.Context(), answer(r, raw, "bob", deny))
 			require.Equal(t, hitl.AlreadyDecided, rec.Status)
 			require.Equal(t, "ada", rec.Decision.Principal.ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// Each has its own: behind one end nothing later is seen either.
+			w := newWorld(t)
+			first, _ := w.gateway()
+			letGo := make(chan struct{}) // closed at the end
+			second, _ := w.gateway(func(o *Options) { o.Journal = behind{o.Journal, letGo} })
+			defer close(letGo)
 			r := request(name)
 			raw := w.ask(w.connect(), r)
 			pending(t, first, r.ID)
 			pending(t, second, r.ID)
 			require.Equal(t, hitl.Accepted, first.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
-			look(t, r, raw)
+			look(t, second, r, raw)
 			list, err := second.Interactions(t.Context(), wire.StatePending, 0)
 			require.NoError(t, err)
 			require.Empty(t, list)
