@@ -288,3 +288,22 @@ func TestAnswer_Forms(t *testing.T) {
 		})
 	}
 }
+
+// Two calls with the same text are two interactions, in one turn and over turns:
+// also where a sub-agent's call has the tool use id of another.
+func TestMapping_B36_EqualCallsAreTwoInteractions(t *testing.T) {
+	t.Parallel()
+	keys := map[string]bool{}
+	for _, a := range []protocol.Ask{
+		{RequestID: "r1", ToolUseID: "toolu_1"}, {RequestID: "r2", ToolUseID: "toolu_2"}, {RequestID: "r3", ToolUseID: "toolu_1", AgentID: "child"},
+	} {
+		a.ToolName, a.Input = "Bash", []byte(`{"command":"make"}`)
+		k, err := approval(&a, about{cliSession: "cli"})
+		require.NoError(t, err)
+		keys[k.Request.Key] = true
+		k, err = approval(&a, about{cliSession: "other cli"})
+		require.NoError(t, err)
+		keys[k.Request.Key] = true
+	}
+	require.Len(t, keys, 6)
+}
