@@ -16,6 +16,7 @@ WEB    := services/gateway/web
 CLI    := tools/claude
 E2E    := cmd/banksman/e2e
 BENCH  := cmd/banksman/bench
+SOAK   := cmd/banksman/soak
 
 # The modules of go.work. tools stands apart, so that its dependencies never
 # reach the product.
@@ -188,6 +189,10 @@ bench: ## measure the product; see docs for the numbers
 bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; takes a quarter of an hour and 10 GB
 	@go run ./$(BENCH)/lifecycle $(ARGS)
 
+.PHONY: soak
+soak: ## 20,000 interactions on a cluster whose parts are killed; ARGS="-seed 7 -n 2000"
+	@go run ./$(SOAK) $(ARGS)
+
 # ---- web app
 
 .PHONY: web
@@ -217,7 +222,7 @@ web-dev: $(READY) ## the web app with reload at every change
 .PHONY: build
 build: ## the programs, into bin/
 	@mkdir -p bin
-	@go build -trimpath -o bin/ $$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' work | { grep -Ev '/($(BENCH)|$(E2E))(/|$$)' || true; })
+	@go build -trimpath -o bin/ $$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' work | { grep -Ev '/($(BENCH)|$(E2E)|$(SOAK))(/|$$)' || true; })
 	@ls bin
 
 .PHONY: clean

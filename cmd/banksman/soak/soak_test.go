@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+
+	"github.com/banksman/banksman/cmd/banksman/soak/internal/rig"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if rig.IsPart(os.Args) { // the test binary is the parts' binary too
+		os.Exit(rig.PartMain(context.Background(), os.Args))
+	}
+	goleak.VerifyTestMain(m,
+		// The embedded server's own, which outlive its shutdown by a moment.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).syncBlocks"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.startSystemInfo"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/pse.updateUsage"),
+	)
+}
+
+// The short form of make soak: three servers, three gateways, a process each,
+// killed and paused while clients ask, decide, withdraw and read.
+func TestSoak_B04_B06_B50_invariant1_invariant3_invariant6_invariant7_invariant8_invariant9(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := command(t.Context(), []string{"-seed", "1", "-n", "300", "-at-a-time", "24", "-every", "2s", "-dir", t.TempDir()}, &out, &errs)
+	t.Log(out.String())
+	require.Zero(t, code, errs.String())
+	require.Contains(t, out.String(), "every history has an order")
+	require.Regexp(t, `killed: node +[1-9]`, out.String())
+	require.Regexp(t, `\| seed \| 1 \|`, out.String())
+}
+
+func TestBadFlags(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	require.Equal(t, 2, command(t.Context(), []string{"-nonsense"}, &out, &errs))
+	require.Equal(t, 1, command(t.Context(), []string{"-n", "0"}, &out, &errs))
+	require.Contains(t, errs.String(), "must be at least 1")
+	require.Empty(t, out.String())
+}
