@@ -174,12 +174,13 @@ fuzz-seeds: ## the seeds of all fuzz targets (part of unit as well)
 	@go test -run '^Fuzz' work
 
 .PHONY: fuzz
-fuzz: ## each fuzz target for FUZZTIME
-	@for p in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PKG)); do \
+fuzz: ## each fuzz target for FUZZTIME; names those that failed
+	@failed=; for p in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PKG)); do \
 		for f in $$(go test -list '^Fuzz' $$p | { grep '^Fuzz' || true; }); do \
-			echo "--> $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+			echo "--> $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || failed="$$failed $$p:$$f"; \
 		done; \
-	done
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 .PHONY: bench
 bench: ## measure the product; see docs for the numbers

@@ -169,11 +169,7 @@ func TestDuplicateKeysAreRefusedAtBothEnds_invariant5(t *testing.T) {
 	s := newSite(t)
 	g := s.gateway()
 	agents := s.client("agents")
-	option, err := s.creds(bus.RoleOwner, "agents").Auth()
-	require.NoError(t, err)
-	nc, err := nats.Connect(s.creds(bus.RoleOwner, "agents").URLs[0], option)
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
+	nc := s.raw("agents")
 	for i, c := range []struct{ input, at string }{
 		{`{"command":"ls","command":"rm -rf /"}`, "tool.input.command"},
 		{`{"a":{"b":[{"c":1},{"c":1,"c":2}]}}`, "tool.input.a.b[1].c"},
@@ -218,5 +214,82 @@ func TestDuplicateKeysAreRefusedAtBothEnds_invariant5(t *testing.T) {
 	}
 	status, _ := g.call(http.MethodPost, "/api/interactions/"+sum.Key+"/decision", g.token, `{"digest":"`+sum.Digest+`","decision":"deny"}`)
 	require.Equal(t, 200, status)
+	require.Equal(t, hitl.Denied, take(t, got).Decision.Outcome)
+}
+
+// raw is a connection with an owner's credential and no client around it.
+func (s *site) raw(owner string) *nats.Conn {
+	s.t.Helper()
+	creds := s.creds(bus.RoleOwner, owner)
+	option, err := creds.Auth()
+	require.NoError(s.t, err)
+	nc, err := nats.Connect(creds.URLs[0], option)
+	require.NoError(s.t, err)
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+// Fields that nobody here knows stay where they are, byte for byte.
+func TestUnknownFieldsAreKept_D4_02_invariant5(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.gateway()
+	id := hitl.ID(bus.DefaultTenant, "agents", "k", 1)
+	raw := `{ "v":1,"id":"` + id + `","key":"k","kind":"approval","tenant":"default","owner":"agents","session_id":"s1","title":"t",` +
+		`"x_new":{"n":9007199254740993},"tool":{"name":"Bash","x_more":[1.0],"input":{"command":"ls","x_extra":{"deep":[1E5]}}} }`
+	_, err := s.raw("agents").Request(subject.Request(subject.NewRef(bus.DefaultTenant, "agents", id)), []byte(raw), patience)
+	require.NoError(t, err)
+	tr := &overHTTP{t, g}
+	sum := tr.seen(id)
+	require.Equal(t, hitl.Digest([]byte(raw)), sum.Digest)
+	ix := g.whole(sum.Key)
+	shown := ""
+	for _, b := range ix.Body.Blocks {
+		shown += b.Label + b.Text
+	}
+	require.Contains(t, shown, "x_extra", "what runs is shown, known or not")
+	require.Contains(t, shown, "1E5")
+	require.Equal(t, hitl.Accepted, tr.decide(hitl.Response{RequestID: sum.Key, Digest: sum.Digest, Decision: "allow"}).Status)
+	// Who asks with the same words gets the decision with the very bytes.
+	m, err := s.raw("agents").Request(subject.Direct("HITL_DECISIONS", subject.Decision(subject.NewRef(bus.DefaultTenant, "agents", id))), nil, patience)
+	require.NoError(t, err)
+	d, err := hitl.ParseDecision(m.Data)
+	require.NoError(t, err)
+	kept, err := d.Request()
+	require.NoError(t, err)
+	require.Equal(t, raw, string(kept))
+}
+
+// A browser ends its connection for bytes that are no UTF-8. An agent cannot
+// make it get any.
+func TestAnAgentCannotEndThePagesThatWatchIt_invariant10(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.gateway()
+	nc := s.raw("agents")
+	session := subject.NewSession(bus.DefaultTenant, "agents", "s1")
+	got := ask(t, s.client("agents"), "k") // the session is there
+	tr := newOverSocket(t, g)
+	sum := tr.seen(hitl.ID(bus.DefaultTenant, "agents", "k", 1))
+	tr.send(map[string]any{"type": wire.TypeSubscribe, "ref": "sub", "session_id": sum.SessionKey})
+	tr.until(func(rec *wire.Receipt) bool { return rec != nil && rec.Ref == "sub" })
+	say := func(data string) {
+		t.Helper()
+		_, err := nc.Request(subject.Transcript(session), []byte(data), patience)
+		require.NoError(t, err)
+		require.NoError(t, nc.Publish(subject.Live(session), []byte(data)))
+	}
+	for _, bad := range []string{
+		"{\"v\":1,\"type\":\"text\",\"data\":{\"text\":\"\xff\"}}", "{\"v\":1,\"type\":\"text\",\"data\":{\"\xff\":1}}", "{\"v\":1,\"type\":\"tool_result\",\"data\":[\"\xc3\x28\"]}",
+		`{"v":1,"type":"text","data":{"text":"a","text":"b"}}`, `{"v":1,"type":"interaction_pending","data":{"pending":false}}`, `{"v":1,"type":"text","data":`, "\xff",
+		`{"v":1,"type":"text","data":` + strings.Repeat(`[`, 500) + strings.Repeat(`]`, 500) + `}`,
+	} {
+		say(bad)
+	}
+	say(`{"v":1,"type":"error","data":{"message":"the end"}}`)
+	tr.until(func(*wire.Receipt) bool { return len(tr.events) > 0 && tr.events[len(tr.events)-1] == hitl.EventError })
+	require.NotContains(t, tr.events, hitl.EventText)
+	require.NotContains(t, tr.events, "interaction_pending false")
+	require.Equal(t, hitl.Accepted, tr.decide(answerTo(sum, func(in *hitl.Response) { in.Decision = "deny" })).Status)
 	require.Equal(t, hitl.Denied, take(t, got).Decision.Outcome)
 }
