@@ -150,7 +150,7 @@ type ask struct {
 	seq     uint64 // the sequence our own publish got; 0: an earlier asking's
 	looked  bool   // the record was read after the publish
 	alarmed bool
-	full    bool   // the server had no room for it
+	full    bool // the server had no room for it
 }
 
 func (a *ask) once(ctx context.Context) (*Answer, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/banksman/banksman/pkg/hitl/internal/labels"
 	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
@@ -225,7 +226,11 @@ func decodeList(c *checker, at string, q *Question, list []string) *Answer {
 func decodeText(c *checker, at string, q *Question, s string) *Answer {
 	a := &Answer{}
 	if q.MultiSelect {
-		splits := (&splitter{q: q}).split(s, 0, 2)
+		all := make([]string, len(q.Options))
+		for i := range q.Options {
+			all[i] = q.Options[i].Label
+		}
+		splits := labels.Split(s, all, 2)
 		if len(splits) > 1 {
 			c.add(at, "can be read in more than one way; send the labels as a list")
 			return a
@@ -241,59 +246,4 @@ func decodeText(c *checker, at string, q *Question, s string) *Answer {
 	a.Other = s
 	checkShape(c, at, q, a)
 	return a
-}
-
-// splitter finds the ways to read a text as labels joined by ", ", each label
-// used once; a label may be written as a JSON string. It remembers what led
-// nowhere: labels that are parts of each other can be tried in very many orders.
-type splitter struct {
-	q    *Question
-	dead map[splitState]bool
-}
-
-type splitState struct {
-	left int    // bytes still to read
-	used uint64 // a bit per option
-}
-
-// split returns at most limit readings of s with the options not in used.
-func (p *splitter) split(s string, used uint64, limit int) [][]string {
-	at := splitState{len(s), used}
-	if p.dead[at] {
-		return nil
-	}
-	var out [][]string
-	for i := range min(len(p.q.Options), 64) {
-		label := p.q.Options[i].Label
-		if used&(1<<i) != 0 {
-			continue
-		}
-		forms := []string{label}
-		if quoted, err := Marshal(label); err == nil {
-			forms = append(forms, string(quoted))
-		}
-		for _, form := range forms {
-			rest, ok := strings.CutPrefix(s, form)
-			if !ok {
-				continue
-			}
-			if rest == "" {
-				out = append(out, []string{label})
-			} else if rest, ok := strings.CutPrefix(rest, ", "); ok {
-				for _, tail := range p.split(rest, used|1<<i, limit-len(out)) {
-					out = append(out, append([]string{label}, tail...))
-				}
-			}
-			if len(out) >= limit {
-				return out
-			}
-		}
-	}
-	if len(out) == 0 {
-		if p.dead == nil {
-			p.dead = map[splitState]bool{}
-		}
-		p.dead[at] = true
-	}
-	return out
 }
