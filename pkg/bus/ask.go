@@ -3,7 +3,6 @@ package bus
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -565,40 +564,4 @@ func (c *Client) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, de
 		return err
 	}
 	return c.link.StoreOnce(ctx, subject.Ack(ref, stage), data)
-}
-
-// Take claims the one use of an interaction's approval, among all processes of
-// this owner: of several calls the one whose claim is stored first is told true,
-// and so is a repetition with the same by. It tries until ctx ends.
-func (c *Client) Take(ctx context.Context, ref subject.Ref, decisionID, by string) (won bool, err error) {
-	if !c.link.Begin() {
-		return false, ErrClosed
-	}
-	defer c.link.End()
-	ctx, cancel := c.link.Bound(ctx)
-	defer cancel(nil)
-	subj := subject.Ack(ref, hitl.Taken)
-	data, err := hitl.Marshal(hitl.Ack{V: 1, Stage: hitl.Taken, DecisionID: decisionID, At: time.Now().UTC(), Detail: by})
-	if err != nil {
-		return false, err
-	}
-	var b link.Backoff
-	for {
-		_, err := c.link.Store(ctx, link.Expecting(subj, data, 0))
-		var conflict *link.ConflictError
-		if !errors.As(err, &conflict) {
-			return err == nil, err
-		}
-		there, err := c.link.Read(ctx, streamTranscripts, subj)
-		if err == nil { // perhaps an earlier try of this call
-			var a hitl.Ack
-			return json.Unmarshal(there.Data, &a) == nil && a.Detail == by && a.DecisionID == decisionID, nil
-		}
-		if !errors.Is(err, ErrNotFound) {
-			return false, err
-		}
-		if wait := c.link.Pause(ctx, b.Next(conflict)); wait != nil { // the store is full
-			return false, errors.Join(wait, conflict)
-		}
-	}
 }

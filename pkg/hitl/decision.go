@@ -188,10 +188,6 @@ const (
 	Refused   = "refused"
 )
 
-// Taken is the stage by which a worker claims the one use of an approval, before
-// it hands it over. It is no word to people.
-const Taken = "taken"
-
 // Ack is the asker's receipt for a decision.
 type Ack struct {
 	V          int       `json:"v"`

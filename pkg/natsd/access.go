@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/banksman/banksman/pkg/bus"
-	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
@@ -91,7 +90,7 @@ func ownerAccess(o Owner, key string) access {
 			// state tells whose claim it is.
 			{subject: directGet(streamTranscripts, "hitl.ses."+to+".*")},
 			// The same for the claim of an approval's use.
-			{subject: directGet(streamTranscripts, "hitl.ack."+to+".*."+hitl.Taken)},
+			{subject: directGet(streamTranscripts, "hitl.ack."+to+".*."+subject.Taken)},
 		},
 		hears:   []string{"hitl.inbox." + to + ".*"},
 		serves:  []string{"hitl.cmd." + to + ".*"},

@@ -85,6 +85,10 @@ func Event(r Ref, session, phase string) string {
 	return "hitl.ixe." + r.Tenant + "." + r.Owner + "." + session + "." + r.ID + "." + phase
 }
 
+// Taken is the stage of an ack by which a worker claims the one use of an
+// approval, before it hands it over. It is no word to people.
+const Taken = "taken"
+
 // Ack is the asker's receipt for a decision at one stage.
 func Ack(r Ref, stage string) string { return "hitl.ack." + r.String() + "." + stage }
 

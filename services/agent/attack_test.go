@@ -66,7 +66,7 @@ func TestForgedDecisions_B55_RunNothing_invariant2_invariant4(t *testing.T) {
 			}
 			for _, a := range w.acks[p.ID] {
 				require.NotEqual(t, hitl.Applied, a.Stage)
-				require.NotEqual(t, hitl.Taken, a.Stage)
+				require.NotEqual(t, subject.Taken, a.Stage)
 			}
 		})
 	}
