@@ -48,6 +48,7 @@ type row struct {
 // startup is one start of the gateway.
 type startup struct {
 	ready, load     time.Duration // from exec; inside the process
+	cpu             time.Duration // processor time until then
 	read            int           // stored messages
 	memory, highest int64
 	page            time.Duration // a signed-in page: from its handshake to the end of the snapshot
@@ -216,7 +217,7 @@ func (l *lab) startGateway(ctx context.Context) (*startup, error) {
 	}
 	raw, err := os.ReadFile(token)
 	l.token = strings.TrimSpace(string(raw))
-	st := &startup{ready: l.gateway.took}
+	st := &startup{ready: l.gateway.took, cpu: l.gateway.cpu()}
 	for field := range strings.FieldsSeq(l.gateway.ready) {
 		name, value, _ := strings.Cut(field, "=")
 		switch name {
@@ -347,11 +348,16 @@ func (r *row) print(w io.Writer) {
 		return median(r.starts, of).Round(time.Millisecond)
 	}
 	mb := func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
-	fmt.Fprintf(w, "\n%d open, %d settled on top, load average %s\n", r.open, r.settled, load())
+	settled := strconv.Itoa(r.settled)
+	if r.settled < 0 {
+		settled = "an unknown number"
+	}
+	fmt.Fprintf(w, "\n%d open, %s settled on top, load average %s\n", r.open, settled, load())
 	fmt.Fprintf(w, "  store %s; server: stop %s, start %s, start after kill -9 %s, memory %s\n", mb(r.disk),
 		r.stop.Round(time.Millisecond), r.server.Round(time.Millisecond), r.serverCrash.Round(time.Millisecond), mb(r.serverMemory))
-	fmt.Fprintf(w, "  gateway: ready %s after exec (load %s), %d messages read\n",
+	fmt.Fprintf(w, "  gateway: ready %s after exec (load %s, processor %s), %d messages read\n",
 		dur(func(s startup) time.Duration { return s.ready }), dur(func(s startup) time.Duration { return s.load }),
+		dur(func(s startup) time.Duration { return s.cpu }),
 		median(r.starts, func(s startup) int { return s.read }))
 	fmt.Fprintf(w, "  gateway: memory %s after a page, highest %s; %s of processor time in %s at rest\n",
 		mb(median(r.starts, func(s startup) int64 { return s.memory })),
