@@ -12,20 +12,28 @@ import (
 
 const nak = "-NAK"
 
+// sweepPause is how long the sweeper lets decisions gather before it works on
+// them. What it does is urgent for nobody, and each of them would compete with
+// the next request and decision for the disk and the processors.
+const sweepPause = 100 * time.Millisecond
+
 // Intake implements Journal.
 func (j *JetStream) Intake(ctx context.Context, workers int, fn func(context.Context, Delivery)) error {
-	return j.consume(ctx, Requests, IntakeConsumer, workers, fn)
+	return j.consume(ctx, Requests, IntakeConsumer, workers, 0, fn)
 }
 
-// Sweep implements Journal.
+// Sweep implements Journal. Deliveries come in bursts, at most sweepPause late
+// unless there is a backlog. One that waits is not acknowledged: if this process
+// ends, another one gets it.
 func (j *JetStream) Sweep(ctx context.Context, workers int, fn func(context.Context, Delivery)) error {
-	return j.consume(ctx, Decisions, SweeperConsumer, workers, fn)
+	return j.consume(ctx, Decisions, SweeperConsumer, workers, sweepPause, fn)
 }
 
-// consume gives the messages of a shared durable to workers until ctx ends. It
+// consume gives the messages of a shared durable to workers until ctx ends, in
+// bursts: a message that nothing waits behind gathers others before it goes on. It
 // takes few messages more than they can work on, so that other processes get
 // their share, and gives back what it has not begun.
-func (j *JetStream) consume(ctx context.Context, stream, name string, workers int, fn func(context.Context, Delivery)) error {
+func (j *JetStream) consume(ctx context.Context, stream, name string, workers int, gather time.Duration, fn func(context.Context, Delivery)) error {
 	workers = max(workers, 1)
 	p, err := newPuller(j.nc, stream, name, min(max(8*workers, 32), 512))
 	if err != nil {
@@ -41,16 +49,16 @@ func (j *JetStream) consume(ctx context.Context, stream, name string, workers in
 			}
 		})
 	}
-	err = j.feed(ctx, p, work, stream+" "+name)
+	err = j.feed(ctx, p, work, gather, stream+" "+name)
 	j.giveBack(p)
 	close(work)
 	wg.Wait()
 	return err
 }
 
-func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, what string) error {
+func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, gather time.Duration, what string) error {
 	var b backoff
-	missing, again := false, true
+	missing, again, burst := false, true, false
 	for {
 		if again || p.open <= 0 {
 			// Fails while the connection is down, and then reconnected follows.
@@ -63,6 +71,10 @@ func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, w
 		switch sig {
 		case message:
 			b, missing = backoff{}, false
+			if gather > 0 && !burst {
+				pause(ctx, gather) // the end of ctx is seen below
+			}
+			burst = mt.pending > 0 || len(p.msgs) > 0
 			select {
 			case work <- j.delivery(m, mt):
 			case <-ctx.Done():
