@@ -50,26 +50,6 @@ func TestAskReturnsTheDecisionForExactlyItsRequest_D4_05(t *testing.T) {
 	require.Equal(t, "", r.ID, "the caller's request is its own")
 }
 
-// The decision stream cannot be read here: what is not heard is lost.
-func TestAskListensBeforeItAsks_D2_01_D0_52(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, noDirect)
-	c := n.owner(t)
-	sub, err := n.core.Subscribe("hitl.req.>", func(m *nats.Msg) {
-		p, err := subject.Parse(m.Subject)
-		require.NoError(t, err)
-		n.decide(t, p.Ref(), hitl.Content{Outcome: hitl.Allowed})
-	})
-	require.NoError(t, err)
-	require.NoError(t, n.core.Flush())
-	defer func() { require.NoError(t, sub.Unsubscribe()) }()
-	for i := range 10 {
-		ans, err := ask(t, c, approval(fmt.Sprintf(`{"i":%d}`, i))).wait(t)
-		require.NoError(t, err)
-		require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
-	}
-}
-
 func TestAskFindsADecisionWhoseMessageWasLost(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, noRepublish)
@@ -574,15 +554,6 @@ func TestAForbiddenAskSaysSo(t *testing.T) {
 	_, err := c.Ask(t.Context(), approval(`{}`))
 	require.ErrorIs(t, err, bus.ErrForbidden)
 	require.Less(t, time.Since(started), 4*time.Second, "not by way of a timeout")
-}
-
-func TestWhoMayNotHearTheDecisionDoesNotLeaveARequest_invariant4(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.forbid(t, "hitl.inbox.default.agents.*")
-	_, err := n.owner(t).Ask(t.Context(), keyed("k", `{}`))
-	require.ErrorIs(t, err, bus.ErrForbidden)
-	require.Eventually(t, func() bool { return n.count(t, "HITL_REQUESTS", "hitl.cxl.>") == 1 }, patience, 5*time.Millisecond)
 }
 
 func TestAcksAndWithdrawalsCountOnce_B_49_D1_17(t *testing.T) {

@@ -360,6 +360,7 @@ type deafDialer struct {
 	mu     sync.Mutex
 	marker string // empty: never
 	last   *deafConn
+	sent   []byte // over all connections
 }
 
 type deafConn struct {
@@ -393,8 +394,16 @@ func (d *deafDialer) cut() {
 	_ = d.last.Close()
 }
 
+// said is what the client has written so far.
+func (d *deafDialer) said() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return bytes.Clone(d.sent)
+}
+
 func (c *deafConn) Write(p []byte) (int, error) {
 	c.dialer.mu.Lock()
+	c.dialer.sent = append(c.dialer.sent, p...)
 	if c.dialer.marker != "" && bytes.Contains(p, []byte(c.dialer.marker)) {
 		c.deaf.Store(true)
 		c.dialer.marker = ""

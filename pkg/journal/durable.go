@@ -71,12 +71,13 @@ func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, g
 		switch sig {
 		case message:
 			b, missing = backoff{}, false
-			if gather > 0 && !burst {
-				pause(ctx, gather) // the end of ctx is seen below
+			to := work
+			if gather > 0 && !burst && !pause(ctx, gather) {
+				to = nil // nobody begins with it any more
 			}
 			burst = mt.pending > 0 || len(p.msgs) > 0
 			select {
-			case work <- j.delivery(m, mt):
+			case to <- j.delivery(m, mt):
 			case <-ctx.Done():
 				_ = j.nc.Publish(m.Reply, []byte(nak))
 				return ctx.Err()
