@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
 // APIError is the server's refusal of a JetStream call or of a publish.
@@ -173,7 +175,7 @@ type stored struct {
 }
 
 func (s *stored) message() *Message {
-	return &Message{Subject: s.Subject, Seq: s.Seq, Time: s.Time, Header: decodeHeader(s.Hdrs), Data: s.Data}
+	return &Message{Subject: s.Subject, Seq: s.Seq, Time: s.Time, Header: pull.DecodeHeader(s.Hdrs), Data: s.Data}
 }
 
 type getRequest struct {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
 const nak = "-NAK"
@@ -35,11 +37,11 @@ func (j *JetStream) Sweep(ctx context.Context, workers int, fn func(context.Cont
 // their share, and gives back what it has not begun.
 func (j *JetStream) consume(ctx context.Context, stream, name string, workers int, gather time.Duration, fn func(context.Context, Delivery)) error {
 	workers = max(workers, 1)
-	p, err := newPuller(j.nc, stream, name, min(max(8*workers, 32), 512))
+	p, err := pull.New(j.nc, stream, name, min(max(8*workers, 32), 512))
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.Close()
 	work := make(chan Delivery) // closed below, by the only sender
 	var wg sync.WaitGroup
 	for range workers {
@@ -50,39 +52,39 @@ func (j *JetStream) consume(ctx context.Context, stream, name string, workers in
 		})
 	}
 	err = j.feed(ctx, p, work, gather, stream+" "+name)
-	j.giveBack(p)
+	p.GiveBack(nak)
 	close(work)
 	wg.Wait()
 	return err
 }
 
-func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, gather time.Duration, what string) error {
+func (j *JetStream) feed(ctx context.Context, p *pull.Puller, work chan<- Delivery, gather time.Duration, what string) error {
 	var b backoff
 	missing, again, burst := false, true, false
 	for {
-		if again || p.open <= 0 {
+		if again || p.Over() {
 			// Fails while the connection is down, and then reconnected follows.
-			if err := p.request(); err != nil && p.nc.IsClosed() {
+			if err := p.Request(); err != nil && p.Dead() {
 				return fmt.Errorf("journal: %s: %w", what, nats.ErrConnectionClosed)
 			}
 		}
-		m, mt, sig := p.receive(ctx)
-		again = sig != message && sig != heartbeat
+		m, mt, sig := p.Receive(ctx)
+		again = sig != pull.Message && sig != pull.Heartbeat
 		switch sig {
-		case message:
+		case pull.Message:
 			b, missing = backoff{}, false
 			to := work
 			if gather > 0 && !burst && !pause(ctx, gather) {
 				to = nil // nobody begins with it any more
 			}
-			burst = mt.pending > 0 || len(p.msgs) > 0
+			burst = mt.Pending > 0 || p.Waiting()
 			select {
 			case to <- j.delivery(m, mt):
 			case <-ctx.Done():
 				_ = j.nc.Publish(m.Reply, []byte(nak))
 				return ctx.Err()
 			}
-		case gone:
+		case pull.Gone:
 			if !missing {
 				j.log.Warn("a consumer cannot be reached", "consumer", what)
 			}
@@ -90,40 +92,22 @@ func (j *JetStream) feed(ctx context.Context, p *puller, work chan<- Delivery, g
 			if !b.sleep(ctx) {
 				return ctx.Err()
 			}
-		case ended:
+		case pull.Ended:
 			// A pull that ends at once, again and again, must not spin.
-			if p.quick() && !b.sleep(ctx) {
+			if p.Quick() && !b.sleep(ctx) {
 				return ctx.Err()
 			}
-		case silent:
+		case pull.Silent:
 			j.log.Debug("a pull got no sign of life", "consumer", what)
-		case closed:
+		case pull.Closed:
 			return fmt.Errorf("journal: %s: %w", what, nats.ErrConnectionClosed)
-		case done:
+		case pull.Done:
 			return ctx.Err()
 		}
 	}
 }
 
-// giveBack ends the pull that is waiting and returns what it delivered, so
-// that another process need not wait for AckWait.
-func (j *JetStream) giveBack(p *puller) {
-	if p.sub.Drain() != nil || j.nc.FlushTimeout(time.Second) != nil {
-		return // the server will find out by itself
-	}
-	for {
-		select {
-		case m := <-p.msgs:
-			if _, _, sig, ok := p.sort(m); ok && sig == message {
-				_ = j.nc.Publish(m.Reply, []byte(nak))
-			}
-		default:
-			return
-		}
-	}
-}
-
-func (j *JetStream) delivery(m *nats.Msg, mt meta) Delivery {
+func (j *JetStream) delivery(m *nats.Msg, mt pull.Meta) Delivery {
 	var used atomic.Bool
 	answer := func(word string) error {
 		if used.Swap(true) {
@@ -136,7 +120,7 @@ func (j *JetStream) delivery(m *nats.Msg, mt meta) Delivery {
 	}
 	return Delivery{
 		Message:     stamped(m, mt),
-		Redelivered: mt.deliveries > 1,
+		Redelivered: mt.Deliveries > 1,
 		Ack:         func() error { return answer("+ACK") },
 		Nak: func(delay time.Duration) error {
 			if delay <= 0 {
@@ -148,6 +132,6 @@ func (j *JetStream) delivery(m *nats.Msg, mt meta) Delivery {
 	}
 }
 
-func stamped(m *nats.Msg, mt meta) Message {
-	return Message{Subject: m.Subject, Seq: mt.seq, Time: mt.time, Header: m.Header, Data: m.Data}
+func stamped(m *nats.Msg, mt pull.Meta) Message {
+	return Message{Subject: m.Subject, Seq: mt.Seq, Time: mt.Time, Header: m.Header, Data: m.Data}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
+
+	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
 // ErrRecreated ends Follow when its stream was made anew or set back: what was
@@ -182,11 +184,11 @@ func (r *replay) run(ctx context.Context) error {
 	default:
 		config["filter_subjects"] = filters
 	}
-	p, err := newPuller(r.j.nc, r.stream, name, replayBatch)
+	p, err := pull.New(r.j.nc, r.stream, name, replayBatch)
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.Close()
 	var info consumerInfo
 	req := spec{"stream_name": r.stream, "config": config, "action": "create"}
 	if err := r.j.create(ctx, r.stream, name, req, &info); err != nil {
@@ -201,7 +203,7 @@ func (r *replay) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.pull(ctx, p)
+	return r.follow(ctx, p)
 }
 
 func call(ctx context.Context, hook func(context.Context) error) error {
@@ -211,13 +213,13 @@ func call(ctx context.Context, hook func(context.Context) error) error {
 	return hook(ctx)
 }
 
-func (r *replay) pull(ctx context.Context, p *puller) error {
+func (r *replay) follow(ctx context.Context, p *pull.Puller) error {
 	var expect uint64 = 1
 	var b backoff
 	for {
-		if p.open <= 0 {
-			if err := p.request(); err != nil {
-				if p.nc.IsClosed() {
+		if p.Over() {
+			if err := p.Request(); err != nil {
+				if p.Dead() {
 					return fmt.Errorf("journal: %s: %w", r.stream, nats.ErrConnectionClosed)
 				}
 				if !b.sleep(ctx) {
@@ -226,37 +228,37 @@ func (r *replay) pull(ctx context.Context, p *puller) error {
 				return errLost
 			}
 		}
-		m, mt, sig := p.receive(ctx)
+		m, mt, sig := p.Receive(ctx)
 		switch sig {
-		case message:
-			if mt.consumer != expect {
+		case pull.Message:
+			if mt.Consumer != expect {
 				return errLost
 			}
 			expect++
 			if err := r.take(ctx, stamped(m, mt)); err != nil {
 				return err
 			}
-			if mt.pending == 0 {
+			if mt.Pending == 0 {
 				if err := call(ctx, r.drained); err != nil {
 					return err
 				}
 			}
-		case heartbeat:
+		case pull.Heartbeat:
 			if err := call(ctx, r.drained); err != nil {
 				return err
 			}
-		case ended:
-			if p.quick() && !b.sleep(ctx) {
+		case pull.Ended:
+			if p.Quick() && !b.sleep(ctx) {
 				return ctx.Err()
 			}
-		case gone, silent, reconnected:
+		case pull.Gone, pull.Silent, pull.Reconnected:
 			if !b.sleep(ctx) {
 				return ctx.Err()
 			}
 			return errLost
-		case closed:
+		case pull.Closed:
 			return fmt.Errorf("journal: %s: %w", r.stream, nats.ErrConnectionClosed)
-		case done:
+		case pull.Done:
 			return ctx.Err()
 		}
 	}

@@ -1,4 +1,4 @@
-package journal
+package pull
 
 import (
 	"context"
@@ -19,16 +19,16 @@ const (
 	pullBytes     = 8 << 20 // more than the largest message
 )
 
-// puller asks a consumer for messages, one pull after another, and tells the
+// Puller asks a consumer for messages, one pull after another, and tells the
 // stored messages from the server's own words: a stored message is delivered
 // with an ack subject as its reply, and no stored header can change that.
-type puller struct {
+type Puller struct {
 	nc     *nats.Conn
 	next   string // where pulls go
 	inbox  string // each pull has a subject of its own below it
 	sub    *nats.Subscription
 	msgs   chan *nats.Msg   // never closed
-	status chan nats.Status // closed by close
+	status chan nats.Status // closed by Close
 	pull   []byte
 	batch  int
 
@@ -39,21 +39,24 @@ type puller struct {
 	timer *time.Timer
 }
 
-// what a puller saw.
-type signal int
+// Signal is what a Puller saw.
+type Signal int
 
+// The signals.
 const (
-	message     signal = iota
-	heartbeat          // the consumer is alive and has nothing to send
-	ended              // the pull is over, for whatever reason
-	gone               // the consumer does not exist, or cannot be reached
-	silent             // no sign of life
-	reconnected        // messages may be lost on the way
-	closed             // the connection is closed for good
-	done               // ctx has ended
+	Message     Signal = iota
+	Heartbeat          // the consumer is alive and has nothing to send
+	Ended              // the pull is over, for whatever reason
+	Gone               // the consumer does not exist, or cannot be reached
+	Silent             // no sign of life
+	Reconnected        // messages may be lost on the way
+	Closed             // the connection is closed for good
+	Done               // ctx has ended
 )
 
-func newPuller(nc *nats.Conn, stream, consumer string, batch int) (*puller, error) {
+// New listens for what the consumer will deliver; nothing is asked for before
+// Request. batch is how many messages a pull may deliver.
+func New(nc *nats.Conn, stream, consumer string, batch int) (*Puller, error) {
 	pull, err := json.Marshal(struct {
 		Batch     int           `json:"batch"`
 		MaxBytes  int           `json:"max_bytes"`
@@ -63,7 +66,7 @@ func newPuller(nc *nats.Conn, stream, consumer string, batch int) (*puller, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &puller{
+	p := &Puller{
 		nc: nc, next: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
 		inbox: nc.NewInbox(), pull: pull, batch: batch,
 		// Two pulls, and heartbeats for as long as a slow handler may take.
@@ -77,28 +80,29 @@ func newPuller(nc *nats.Conn, stream, consumer string, batch int) (*puller, erro
 	return p, nil
 }
 
-func (p *puller) close() {
+// Close ends listening.
+func (p *Puller) Close() {
 	p.timer.Stop()
 	p.nc.RemoveStatusListener(p.status)
 	_ = p.sub.Unsubscribe() // fails on a closed connection only
 }
 
-// request sends the next pull.
-func (p *puller) request() error {
+// Request sends the next pull.
+func (p *Puller) Request() error {
 	p.n++
 	p.open = p.batch
 	p.asked, p.got = time.Now(), false
 	return p.nc.PublishRequest(p.next, p.inbox+"."+strconv.FormatUint(p.n, 10), p.pull)
 }
 
-// quick reports whether the latest pull delivered nothing and lasted so short
+// Quick reports whether the latest pull delivered nothing and lasted so short
 // that repeating it at once would be a busy loop.
-func (p *puller) quick() bool {
+func (p *Puller) Quick() bool {
 	return !p.got && time.Since(p.asked) < 100*time.Millisecond
 }
 
-// receive waits for the next thing to know; m and meta belong to message.
-func (p *puller) receive(ctx context.Context) (*nats.Msg, meta, signal) {
+// Receive waits for the next thing to know; m and meta belong to Message.
+func (p *Puller) Receive(ctx context.Context) (*nats.Msg, Meta, Signal) {
 	for {
 		// What has arrived comes before any doubt about what has not.
 		select {
@@ -112,48 +116,75 @@ func (p *puller) receive(ctx context.Context) (*nats.Msg, meta, signal) {
 		p.timer.Reset(pullSilence)
 		select {
 		case <-ctx.Done():
-			return nil, meta{}, done
+			return nil, Meta{}, Done
 		case m := <-p.msgs:
 			if m, meta, s, ok := p.sort(m); ok {
 				return m, meta, s
 			}
 		case s := <-p.status:
 			if s == nats.CLOSED {
-				return nil, meta{}, closed
+				return nil, Meta{}, Closed
 			}
-			return nil, meta{}, reconnected
+			return nil, Meta{}, Reconnected
 		case <-p.timer.C:
 			if p.nc.IsClosed() {
-				return nil, meta{}, closed
+				return nil, Meta{}, Closed
 			}
-			return nil, meta{}, silent
+			return nil, Meta{}, Silent
 		}
 	}
 }
 
 // sort tells what m is; ok is false for what means nothing.
-func (p *puller) sort(m *nats.Msg) (*nats.Msg, meta, signal, bool) {
+func (p *Puller) sort(m *nats.Msg) (*nats.Msg, Meta, Signal, bool) {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
-		mt, err := parseMeta(m.Reply)
+		mt, err := ParseMeta(m.Reply)
 		if err != nil {
 			// Only a server that changed its protocol does this.
-			return nil, meta{}, silent, true
+			return nil, Meta{}, Silent, true
 		}
 		p.open--
 		p.got = true
-		return m, mt, message, true
+		return m, mt, Message, true
 	}
 	// The server's word is addressed to the pull it is about.
 	if m.Subject != p.inbox+"."+strconv.FormatUint(p.n, 10) {
-		return nil, meta{}, 0, false
+		return nil, Meta{}, 0, false
 	}
 	code := m.Header.Get("Status")
 	if code == "100" {
-		return nil, meta{}, heartbeat, true
+		return nil, Meta{}, Heartbeat, true
 	}
 	if code == "503" || code == "409" && m.Header.Get("Description") == "Consumer Deleted" {
-		return nil, meta{}, gone, true
+		return nil, Meta{}, Gone, true
 	}
 	p.open = 0 // it delivers nothing more, whatever it was asked for
-	return nil, meta{}, ended, true
+	return nil, Meta{}, Ended, true
+}
+
+// Over reports that the latest pull delivers nothing more.
+func (p *Puller) Over() bool { return p.open <= 0 }
+
+// Waiting reports whether something has come that Receive did not return yet.
+func (p *Puller) Waiting() bool { return len(p.msgs) > 0 }
+
+// Dead reports whether the connection is closed for good.
+func (p *Puller) Dead() bool { return p.nc.IsClosed() }
+
+// GiveBack ends the pull that is waiting and answers what it delivered with
+// word, so that another process need not wait for it.
+func (p *Puller) GiveBack(word string) {
+	if p.sub.Drain() != nil || p.nc.FlushTimeout(time.Second) != nil {
+		return // the server will find out by itself
+	}
+	for {
+		select {
+		case m := <-p.msgs:
+			if _, _, sig, ok := p.sort(m); ok && sig == Message {
+				_ = p.nc.Publish(m.Reply, []byte(word))
+			}
+		default:
+			return
+		}
+	}
 }

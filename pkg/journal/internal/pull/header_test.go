@@ -1,4 +1,4 @@
-package journal
+package pull
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 func TestParseMeta(t *testing.T) {
 	t.Parallel()
-	want := meta{deliveries: 2, seq: 41, consumer: 7, time: time.Unix(0, 1795780000123456789).UTC(), pending: 3}
+	want := Meta{Deliveries: 2, Seq: 41, Consumer: 7, Time: time.Unix(0, 1795780000123456789).UTC(), Pending: 3}
 	for name, reply := range map[string]string{
 		"nine tokens":   "$JS.ACK.HITL_REQUESTS.intake.2.41.7.1795780000123456789.3",
 		"twelve tokens": "$JS.ACK._.hash.HITL_REQUESTS.intake.2.41.7.1795780000123456789.3.rnd",
@@ -17,7 +17,7 @@ func TestParseMeta(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseMeta(reply)
+			got, err := ParseMeta(reply)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})
@@ -30,7 +30,7 @@ func TestParseMeta(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parseMeta(reply)
+			_, err := ParseMeta(reply)
 			require.Error(t, err)
 		})
 	}
@@ -50,7 +50,7 @@ func TestDecodeHeader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, decodeHeader([]byte(c.raw)))
+			require.Equal(t, c.want, DecodeHeader([]byte(c.raw)))
 		})
 	}
 }
