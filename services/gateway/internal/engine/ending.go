@@ -47,12 +47,7 @@ func (e *Engine) ended(ctx context.Context, ref subject.Ref) error {
 	if f == nil {
 		return nil
 	}
-	select {
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.wait(ctx, f.done)
 }
 
 // finishLater tells the streams of a decision without waiting for the sweeper,

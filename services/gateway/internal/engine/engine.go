@@ -59,6 +59,9 @@ type Engine struct {
 	bg     sync.WaitGroup
 	bgCtx  context.Context // ends with Run
 	stopBg context.CancelFunc
+	// How goroutines start, and how one waits for another: tests order them.
+	spawn func(func())
+	wait  func(context.Context, <-chan struct{}) error
 
 	winners winners
 
@@ -85,6 +88,8 @@ func New(o Options) *Engine {
 		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
 		policy:    policy.Policy{Critical: o.Critical},
 		ledger:    quota.New(o.Quota, o.Clock),
+		spawn:     func(fn func()) { go fn() },
+		wait:      wait,
 		ready:     make(chan struct{}),
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
@@ -195,10 +200,19 @@ func bounded(fn func(context.Context, journal.Delivery)) func(context.Context, j
 // later runs fn in the background with an own time limit; Run waits for it.
 func (e *Engine) later(limit time.Duration, fn func(context.Context)) {
 	e.bg.Add(1)
-	go func() {
+	e.spawn(func() {
 		defer e.bg.Done()
 		ctx, cancel := context.WithTimeout(e.bgCtx, limit)
 		defer cancel()
 		fn(ctx)
-	}()
+	})
+}
+
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -227,6 +227,7 @@ func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.Store
 	if err != nil {
 		return err
 	}
+	e.view.Decided(ref)
 	p, held := e.view.Pending(ref)
 	a, sum := p.Admission, p.Summary
 	switch {

@@ -19,22 +19,24 @@ import (
 
 // load reads the open set. Its cost follows what is open, not the history.
 //
-// The order matters. The stream positions come first, so that nothing between
-// loading and following is missed. A request at or below intake's floor was
-// shown; one above it counts only if its open event exists, else intake is
-// still to decide about it. What the sweeper has not finished is decided and
-// must not be shown. It returns how many stored messages it read.
+// The order matters. What is at or below the floors was finished before the
+// stream positions are read, and what comes after those is followed: nothing
+// between is missed. A request at or below intake's floor was shown; one above
+// it counts only if its open event exists, else intake is still to decide about
+// it. What the sweeper has not finished is decided and must not be shown, not
+// even while its events are still to come. It returns how many stored messages
+// it read.
 func (e *Engine) load(ctx context.Context) (n int, err error) {
 	j := e.opts.Journal
+	intake, sweeper, err := j.Floors(ctx)
+	if err != nil {
+		return 0, err
+	}
 	events, err := j.Position(ctx, journal.Events)
 	if err != nil {
 		return 0, err
 	}
 	transcripts, err := j.Position(ctx, journal.Transcripts)
-	if err != nil {
-		return 0, err
-	}
-	intake, sweeper, err := j.Floors(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -61,6 +63,7 @@ func (e *Engine) load(ctx context.Context) (n int, err error) {
 		n++
 		if at, err := subject.Parse(m.Subject); err == nil {
 			decided[at.Ref()] = true
+			e.view.Decided(at.Ref())
 		}
 		return nil
 	})
