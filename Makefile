@@ -169,6 +169,10 @@ test-tools: $(READY) ## tests of the tools of this file
 	@mkdir -p $(REPORT)
 	@cd tools && GOWORK=off $(call GOTESTSUM,tools) --format pkgname --packages ./... -- -count=1
 
+.PHONY: interleave
+interleave: ## the orders of a gateway's steps that take too long for every day
+	go test -count=1 -timeout 4h -v -run AllInterleavings ./services/gateway/internal/engine -args -all
+
 .PHONY: fuzz-seeds
 fuzz-seeds: ## the seeds of all fuzz targets (part of unit as well)
 	@go test -run '^Fuzz' work

@@ -54,6 +54,7 @@ type plot struct {
 	crashes  int
 	twice    int
 	people   []string
+	limit    int // of interruptions, see everything
 	recent   int // closed interactions that a gateway remembers
 	refused  bool
 	fault    string // a planted one, see fault
@@ -118,6 +119,7 @@ type task struct {
 	op     string // the call that it is about to make
 	dead   bool   // its gateway was killed: every call fails
 	ended  bool
+	vain   func() bool     // see call; may be nil
 	waits  <-chan struct{} // until this is closed, where it is not nil
 	seen   uint64          // digest of all that it learnt
 }
@@ -180,13 +182,15 @@ func (s *stage) wake(t *task) {
 	<-s.parked
 }
 
-// call is where a task waits before it does something.
-func (s *stage) call(op string) error {
+// call is where a task waits before it does something. Where vain says that it
+// will change nothing and learn what it would at any later time, too, nobody
+// can tell when it happens: then it needs no order.
+func (s *stage) call(op string, vain func() bool) error {
 	t := s.running
 	if t.dead {
 		return errKilled
 	}
-	t.op = op
+	t.op, t.vain = op, vain
 	s.parked <- struct{}{}
 	<-t.resume
 	if t.dead {
@@ -221,7 +225,7 @@ func (s *stage) boot(g *gate) {
 	g.e.spawn = func(fn func()) { s.spawn(g, "tells", fn) }
 	g.e.wait = func(_ context.Context, done <-chan struct{}) error {
 		s.running.waits = done
-		err := s.call("waits")
+		err := s.call("waits", nil)
 		s.running.waits = nil
 		return err
 	}
@@ -297,13 +301,9 @@ type move struct {
 func (s *stage) moves() []move {
 	var out []move
 	add := func(name string, do func()) { out = append(out, move{name: name, do: do}) }
-	// Where no gateway can start any more, nobody sees whether a message was
-	// acknowledged: that needs no order.
-	if s.crashes == 0 && !slices.ContainsFunc(s.gates, func(g *gate) bool { return !g.up }) {
-		for _, t := range s.tasks {
-			if t.op == "ack" && s.twice == 0 {
-				return []move{{t.name + ": ack", t.id, func() { s.wake(t); s.reap() }}}
-			}
+	for _, t := range s.tasks {
+		if t.waits == nil && t.vain != nil && t.vain() {
+			return []move{{t.name + ": " + t.op, t.id, func() { s.wake(t); s.reap() }}}
 		}
 	}
 	for _, t := range s.tasks {
@@ -359,6 +359,11 @@ func (s *stage) moves() []move {
 	return out
 }
 
+// settled reports whether no gateway can start any more.
+func (s *stage) settled() bool {
+	return s.crashes == 0 && !slices.ContainsFunc(s.gates, func(g *gate) bool { return !g.up })
+}
+
 func (s *stage) deliveries(g *gate, d *durable, stream, what string, fn func(context.Context, journal.Delivery), add func(string, func())) {
 	deliver := func(m *journal.Message, how string) {
 		add(fmt.Sprintf("%s %s %s%d", g.name, what, how, m.Seq), func() {
@@ -374,7 +379,9 @@ func (s *stage) deliveries(g *gate, d *durable, stream, what string, fn func(con
 				fn(context.Background(), journal.Delivery{
 					Message: *m,
 					Ack: func() error {
-						err := s.call("ack")
+						err := s.call("ack", func() bool {
+							return d.pending[m.Seq] == nil && !slices.Contains(d.back, m.Seq) || s.settled() && s.twice == 0
+						})
 						if err == nil {
 							d.settle(m.Seq)
 						}
