@@ -479,8 +479,7 @@ func asked(name string, limit int, change ...func(*plot)) *plot {
 	return p
 }
 
-// allPlots tries the long ones, too, and more orders of the short ones: make
-// interleave. What was tried last is in docs/benchmarks.md.
+// allPlots tries the long ones, too: make interleave.
 var allPlots = flag.Bool("all", false, "try the plots that take minutes, too")
 
 // plots are what is tried.

@@ -75,7 +75,9 @@ func TestAStartCostsWhatIsOpen_NotTheHistory(t *testing.T) {
 	require.LessOrEqual(t, given, int64(open+2*tail))
 	settle(450)
 	again, came := start()
-	require.Equal(t, given, again, "ten times the history, as many messages")
+	// How many closed events the tail has depends on how they and the open
+	// events came to stand in it; that there are no more does not.
+	require.LessOrEqual(t, again, int64(open+2*tail), "ten times the history, no more messages")
 	// With the server's answers: some calls, and the first pulls of what the
 	// gateway does from then on.
 	require.LessOrEqual(t, came, uint64(open+2*tail+100))

@@ -38,7 +38,6 @@ type stage struct {
 	twice    int // deliveries of what is being worked on
 	people   []*decider
 	serial   int
-	wrong    string // the first promise that was broken
 }
 
 // plot is what may happen on a stage.
