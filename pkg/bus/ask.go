@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -219,19 +220,42 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	earlier := a.readEarlier(listening)
-	defer earlier.stop()
+	earlier, stop := a.readEarlier(listening)
+	defer stop()
 	if ans, err := a.publish(listening); err != nil || ans != nil {
 		return ans, err
 	}
 	deadline.restart()
-	if ans, err := earlier.take(); err != nil || ans != nil {
+	if ans, err := earlier(); err != nil || ans != nil {
 		return ans, err
 	}
 	if a.opened != nil {
 		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0})
 	}
 	return a.await(listening, inbox)
+}
+
+// readEarlier looks for the decision of an earlier asking, or the end of its
+// attempt, beside the publish; take waits for what was found. A request without
+// a key has no earlier asking. The caller calls stop.
+func (a *ask) readEarlier(ctx context.Context) (take func() (*Answer, error), stop func()) {
+	if !a.keyed {
+		return func() (*Answer, error) { return nil, nil }, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	subj := subject.Decision(a.ref)
+	var m *nats.Msg
+	var err error
+	var reading sync.WaitGroup
+	reading.Go(func() { m, err = a.c.link.Read(ctx, streamDecisions, subj) })
+	take = func() (*Answer, error) {
+		reading.Wait()
+		return a.found(m, err)
+	}
+	return take, func() {
+		cancel()
+		reading.Wait()
+	}
 }
 
 // publish stores the request, or finds out that it is stored or decided.

@@ -20,10 +20,12 @@ func TestAskListensBeforeItAsks_D2_01_D0_52(t *testing.T) {
 	n := newNode(t, noDirect)
 	d := &deafDialer{}
 	c := n.owner(t, nats.SetCustomDialer(d))
+	decided := make(chan struct{}, 10) // never closed
 	sub, err := n.core.Subscribe("hitl.req.>", func(m *nats.Msg) {
 		p, err := subject.Parse(m.Subject)
 		require.NoError(t, err)
 		n.decide(t, p.Ref(), hitl.Content{Outcome: hitl.Allowed})
+		decided <- struct{}{}
 	})
 	require.NoError(t, err)
 	require.NoError(t, n.core.Flush())
@@ -32,6 +34,7 @@ func TestAskListensBeforeItAsks_D2_01_D0_52(t *testing.T) {
 		ans, err := ask(t, c, approval(fmt.Sprintf(`{"i":%d}`, i))).wait(t)
 		require.NoError(t, err)
 		require.Equal(t, hitl.Allowed, ans.Decision.Outcome)
+		<-decided // it still sweeps when the asker has its answer
 	}
 	// The server takes what one connection says in its order.
 	said := d.said()
