@@ -58,8 +58,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else {
 		found.Text(stdout)
 	}
+	code := 0
+	if len(found.Failures) > 0 {
+		code = 1
+	}
 	if *file == "" {
-		return 0
+		return code
 	}
 	raw, err := json.MarshalIndent(found, "", "  ")
 	if err == nil {
@@ -69,7 +73,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
-	return 0
+	return code
 }
 
 // numbers is a flag of positive numbers between commas.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/peer"
@@ -74,6 +75,7 @@ type rowID struct{ line, inFlight int }
 // series is a row over the rounds, with the floors that were measured just
 // before it.
 type series struct {
+	rounds             []int // that gave something, ascending
 	trip, show, answer []stat.Dist
 	rate               []float64
 	core, disk         []stat.Dist
@@ -82,8 +84,8 @@ type series struct {
 }
 
 // Run measures. Everything it started has ended and what it wrote is gone when
-// it returns. An error means that a decision was lost or doubled, or that
-// something did not work.
+// it returns. What failed in a row is in the report, and the other rows go on;
+// an error means that there is none.
 func Run(ctx context.Context, o Options) (found *report.Report, err error) {
 	if o.Rounds < 1 || o.N < 1 {
 		return nil, errors.New("rounds and n must be at least 1")
@@ -167,8 +169,8 @@ func (r *run) plan() {
 // work, each beside floors of its own.
 func (r *run) round(ctx context.Context, round int) error {
 	for i, l := range r.lines {
-		if err := r.turn(ctx, round, i, l); err != nil {
-			return fmt.Errorf("%s, %s, %s: %w", l.what, l.servers, l.durability, err)
+		if err := r.failed(ctx, r.turn(ctx, round, i, l), fmt.Sprintf("%s, %s, %s", l.what, l.servers, l.durability)); err != nil {
+			return err
 		}
 	}
 	if r.People == 0 {
@@ -176,12 +178,23 @@ func (r *run) round(ctx context.Context, round int) error {
 	}
 	for _, gateways := range crowdGateways {
 		t, err := crowds(ctx, r.dir, gateways, r.People, crowdTimes)
-		if err != nil {
+		if err == nil {
+			r.crowds[gateways] = append(r.crowds[gateways], t)
+			r.report.Decisions += crowdTimes
+		} else if err := r.failed(ctx, err, "crowd"); err != nil {
 			return err
 		}
-		r.crowds[gateways] = append(r.crowds[gateways], t)
-		r.report.Decisions += crowdTimes
 	}
+	return nil
+}
+
+// failed notes what failed in a row, unless everything is to end.
+func (r *run) failed(ctx context.Context, err error, row string) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	r.report.Failures = append(r.report.Failures, fmt.Sprintf("%s: %v", row, err))
+	r.Progress("FAILED: " + r.report.Failures[len(r.report.Failures)-1])
 	return nil
 }
 
@@ -211,6 +224,7 @@ func (r *run) turn(ctx context.Context, round, i int, l line) (err error) {
 			r.rows[rowID{i, k}] = s
 		}
 		s.add(x)
+		s.rounds = append(s.rounds, round)
 		s.core, s.coreRate = append(s.core, stat.DistOf(core)), append(s.coreRate, coreRate)
 		s.disk = append(s.disk, disk)
 		r.disk = append(r.disk, disk)
@@ -237,19 +251,25 @@ func (r *run) summarize() {
 		var core []stat.Dist
 		var rate []float64
 		for i := range r.lines {
-			core = append(core, r.rows[rowID{i, k}].core...)
-			rate = append(rate, r.rows[rowID{i, k}].coreRate...)
+			if s := r.rows[rowID{i, k}]; s != nil {
+				core, rate = append(core, s.core...), append(rate, s.coreRate...)
+			}
 		}
 		r.report.Floor = append(r.report.Floor, report.FloorRow{InFlight: k, Trip: stat.OverRounds(core), Rate: stat.Median(rate)})
 	}
 	for i, l := range r.lines {
 		for _, k := range r.InFlight {
-			r.report.Rows = append(r.report.Rows, r.rows[rowID{i, k}].row(l, k))
+			if s := r.rows[rowID{i, k}]; s != nil {
+				r.report.Rows = append(r.report.Rows, s.row(l, k))
+			}
 		}
 	}
 	r.compare()
 	if r.People > 0 {
 		for _, g := range crowdGateways {
+			if r.crowds[g] == nil {
+				continue
+			}
 			r.report.Crowds = append(r.report.Crowds, crowdRow(g, r.People, r.crowds[g]))
 		}
 	}
@@ -281,11 +301,9 @@ func (r *run) compare() {
 				continue
 			}
 			for _, k := range r.InFlight {
-				a, b := r.rows[rowID{i, k}], r.rows[rowID{j, k}]
-				var p50, rate []float64
-				for n := range a.trip {
-					p50 = append(p50, float64(a.trip[n].P50)/float64(b.trip[n].P50))
-					rate = append(rate, a.rate[n]/b.rate[n])
+				p50, rate := r.rows[rowID{i, k}].to(r.rows[rowID{j, k}])
+				if len(p50) == 0 {
+					continue
 				}
 				r.report.Peers = append(r.report.Peers, report.PeerRow{
 					Peer: theirs.what, Durability: string(ours.durability), InFlight: k,
@@ -294,4 +312,18 @@ func (r *run) compare() {
 			}
 		}
 	}
+}
+
+// to divides a row by another, round by round.
+func (s *series) to(o *series) (p50, rate []float64) {
+	if s == nil || o == nil {
+		return nil, nil
+	}
+	for i, round := range s.rounds {
+		if j := slices.Index(o.rounds, round); j >= 0 {
+			p50 = append(p50, float64(s.trip[i].P50)/float64(o.trip[j].P50))
+			rate = append(rate, s.rate[i]/o.rate[j])
+		}
+	}
+	return p50, rate
 }

@@ -36,6 +36,7 @@ type Report struct {
 	Rounds     int           `json:"rounds"`
 	N          int           `json:"n"`
 	Decisions  int           `json:"decisions"` // asked, and each decided once
+	Failures   []string      `json:"failures,omitempty"`
 	FSync      stat.Dist     `json:"fsync"`
 	Floor      []FloorRow    `json:"floor"`
 	Rows       []Row         `json:"rows"`
@@ -235,12 +236,16 @@ func (r *Report) Markdown(w io.Writer) {
 	}
 }
 
-// about is what was measured, where and when.
+// about is what was measured, where and when, and what failed.
 func (r *Report) about() string {
 	h := r.Host
-	return fmt.Sprintf(`%s, %s, %d cores, %s, %s, nats-server %s, %s.
+	text := fmt.Sprintf(`%s, %s, %d cores, %s, %s, nats-server %s, %s.
 %d rounds in %v, %d asks a row and round at one in flight; %d asks in all, each with
 exactly one decision. Load average %s before, then %s.`,
 		r.Date.Format(time.RFC3339), h.CPU, h.Cores, h.OS, h.Go, h.Server, h.FileSystem,
 		r.Rounds, r.Took, r.N, r.Decisions, r.LoadBefore, strings.Join(r.Load, ", "))
+	for _, f := range r.Failures {
+		text += "\n\n**Failed:** " + strings.ReplaceAll(f, "\n", "; ")
+	}
+	return text
 }

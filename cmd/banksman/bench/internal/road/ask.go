@@ -39,7 +39,7 @@ type Timing struct {
 const Bytes = 1024
 
 // askLimit bounds one ask: nothing that works takes that long.
-const askLimit = time.Minute
+const askLimit = 3 * time.Minute
 
 // AskAll asks j.N times; each of j.InFlight agents has a session of its own.
 func AskAll(ctx context.Context, c *bus.Client, j Job) []Timing {

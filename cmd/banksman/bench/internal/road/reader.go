@@ -25,7 +25,8 @@ const (
 	SocketSlots = 8
 	MaxSockets  = 16 // of the 20 that one person may have
 	// SettleLimit bounds the wait for what follows a decision.
-	SettleLimit = time.Minute
+	SettleLimit = 2 * time.Minute
+	openLimit   = time.Minute
 )
 
 // Readers are WebSocket clients of one person that allow what they see at once,
@@ -165,13 +166,15 @@ type reader struct {
 }
 
 // open signs in and waits for the snapshot. A person's sockets that were just
-// closed may still be counted, so it tries again for a while.
+// closed may still be counted, and a machine that is busy reads too slowly: it
+// tries again for a while.
 func (r *reader) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	for {
 		err := r.signIn(ctx)
-		if err == nil || websocket.CloseStatus(err) != wire.CloseTooMany {
+		code := websocket.CloseStatus(err)
+		if err == nil || code != wire.CloseTooMany && (code < 0 || !wire.Reconnect(int(code))) {
 			return err
 		}
 		select {
