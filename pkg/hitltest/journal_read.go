@@ -138,7 +138,7 @@ func (j *MemoryJournal) Position(ctx context.Context, stream string) (journal.Po
 	if err != nil {
 		return journal.Position{}, err
 	}
-	p := journal.Position{First: s.last + 1, Last: s.last, Created: s.created}
+	p := journal.Position{First: s.last + 1, Last: s.last, Created: s.created, Now: time.Now().UTC()}
 	if len(s.msgs) > 0 {
 		p.First = s.msgs[0].Seq
 	}

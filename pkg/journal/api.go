@@ -213,6 +213,7 @@ func get(req getRequest, stream string, call func(req, resp any) error) (*stored
 type streamInfo struct {
 	Config  json.RawMessage `json:"config"`
 	Created time.Time       `json:"created"`
+	Now     time.Time       `json:"ts"`
 	State   struct {
 		First uint64 `json:"first_seq"`
 		Last  uint64 `json:"last_seq"`

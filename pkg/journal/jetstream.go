@@ -306,5 +306,5 @@ func (j *JetStream) Position(ctx context.Context, stream string) (Position, erro
 	if err := j.call(ctx, "STREAM.INFO."+stream, nil, &info); err != nil {
 		return Position{}, err
 	}
-	return Position{First: info.State.First, Last: info.State.Last, Created: info.Created}, nil
+	return Position{First: info.State.First, Last: info.State.Last, Created: info.Created, Now: info.Now}, nil
 }

@@ -72,6 +72,7 @@ type Delivery struct {
 type Position struct {
 	First, Last uint64
 	Created     time.Time
+	Now         time.Time // on the server's clock
 }
 
 // Journal is what gateways do with the streams. All methods are safe for

@@ -68,6 +68,7 @@ type Engine struct {
 	mu        sync.Mutex
 	sick      time.Time // until then decisions count as impossible to store
 	sickOf    error     // why, where it is known
+	skew      time.Duration // this clock before the server's, as far as it is certain
 	finishing map[subject.Ref]*ending
 }
 
@@ -117,6 +118,9 @@ func (e *Engine) Healthy() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.skew.Abs() > maxSkew {
+		return fmt.Errorf("this machine's clock is %s off the NATS server's, the limit is %s", e.skew.Round(time.Millisecond), maxSkew)
+	}
 	if e.now().Before(e.sick) {
 		if e.sickOf != nil {
 			return fmt.Errorf("what was to be stored a moment ago could not be: %w", e.sickOf)
@@ -140,6 +144,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			return nil
 		}
 		return fmt.Errorf("load what is open: %w", err)
+	}
+	if err := e.compareClocks(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("compare clocks: %w", err)
 	}
 	subs, err := e.listen()
 	defer func() {
@@ -177,6 +184,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	run("intake", func() error { return j.Intake(ctx, intakeWorkers, bounded(e.intake)) })
 	run("sweep", func() error { return j.Sweep(ctx, sweepWorkers, bounded(e.sweep)) })
 	run("deadlines", func() error { return e.watchDeadlines(ctx) })
+	run("clock", func() error { return e.watchClock(ctx) })
 	run("workers", func() error { return e.watchWorkers(ctx, started) })
 	run("flush", func() error {
 		e.view.Flush(ctx)

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+)
+
+// A gateway whose clock is more than 2 s off the server's is not ready, and is
+// again once the clock is right.
+func TestReadinessFailsOnAWrongClock_invariant9(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, off := range map[string]time.Duration{"ahead": 3 * time.Second, "behind": -3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			var c clock
+			e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+			require.NoError(t, e.Healthy())
+			c.jump(off)
+			require.NoError(t, e.compareClocks(t.Context()))
+			require.ErrorContains(t, e.Healthy(), "clock")
+			c.jump(-off)
+			require.NoError(t, e.compareClocks(t.Context()))
+			require.NoError(t, e.Healthy())
+		})
+	}
+	t.Run("wrong from the start", func(t *testing.T) {
+		var c clock
+		c.jump(-time.Hour)
+		e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+		require.ErrorContains(t, e.Healthy(), "1h0m0s off")
+	})
+}
+
+func TestSkewIsWhatIsCertain(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	sec := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
+	for _, tc := range []struct {
+		before, after, other time.Time
+		want                 time.Duration
+	}{
+		{sec(0), sec(10), sec(5), 0}, // a slow call says nothing against a clock
+		{sec(0), sec(0), sec(0), 0},
+		{sec(8), sec(9), sec(5), 3 * time.Second},
+		{sec(0), sec(1), sec(5), -4 * time.Second},
+		{sec(0), sec(1), time.Time{}, 0},
+	} {
+		require.Equal(t, tc.want, skewOf(tc.before, tc.after, tc.other))
+	}
+}
+
+// Two gateways whose clocks differ: the one that is right ends it in time, and
+// what the other one takes for an answer in time does not count any more.
+func TestADeadlineHoldsWhereAnotherGatewaysClockIsLate_invariant1_invariant9(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var c clock
+	c.jump(-time.Hour)
+	right, _ := w.gateway()
+	late, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+	r := request("k1", expiring(300*time.Millisecond))
+	raw := w.ask(w.connect(), r)
+	require.Equal(t, hitl.Expired, outcome(t, right, r).Outcome)
+	a := answer(r, raw, "ada", allow)
+	a.RequestID = ref(r).String()
+	rec := late.Decide(t.Context(), a)
+	require.Equal(t, hitl.TooLate, rec.Status, rec.Error)
+	pending(t, late)
+	pos, err := w.journal(w.connect()).Position(t.Context(), journal.Decisions)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, pos.Last)
+}
+
+// The deadline itself is too late; the moment before is not.
+func TestTheDeadlineItselfIsTooLate_invariant9(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, tc := range map[string]struct {
+		before time.Duration
+		want   hitl.Status
+	}{"at": {0, hitl.TooLate}, "before": {time.Nanosecond, hitl.Accepted}} {
+		t.Run(name, func(t *testing.T) {
+			r := request(name, expiring(time.Hour))
+			raw := w.ask(w.connect(), r)
+			deadline := w.stamp(ref(r)).Add(time.Hour)
+			// Its clock stands still, so no timer is earlier.
+			e, _ := w.gateway(func(o *Options) { o.Clock = func() time.Time { return deadline.Add(-tc.before) } })
+			a := answer(r, raw, "ada", allow)
+			a.RequestID = ref(r).String()
+			require.Equal(t, tc.want, e.Decide(t.Context(), a).Status)
+		})
+	}
+}
+
+// However far a deadline is, it is one item in a heap: the timer's rounds do
+// not become more by it. The one that is past is ended at once and leaves
+// nothing behind.
+func TestFarAndPastDeadlinesCostNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	none := request("none", func(r *hitl.Request) { zero := hitl.Duration(0); r.ExpiresIn, r.AttentionIn = &zero, &zero })
+	var want []string
+	for name, d := range map[string]time.Duration{"years": 5 * 365 * 24 * time.Hour, "290 years": 290 * 365 * 24 * time.Hour} {
+		r := request(name, expiring(d))
+		w.ask(nc, r)
+		ix := shownAs(t, e, r)
+		require.Equal(t, ix.CreatedAt.Add(d), *ix.ExpiresAt)
+		want = append(want, r.ID)
+	}
+	w.ask(nc, none)
+	ix := shownAs(t, e, none)
+	require.Nil(t, ix.ExpiresAt)
+	require.Nil(t, ix.AttentionAt)
+	require.Len(t, pendingIDs(t, e), len(want)+1)
+	past := request("past", expiring(time.Nanosecond))
+	w.ask(nc, past)
+	require.Equal(t, hitl.Expired, outcome(t, e, past).Outcome)
+	over, wait := e.view.Due(time.Hour)
+	require.Empty(t, over)
+	require.Equal(t, time.Hour, wait, "the timer sleeps for as long as it may")
+}
+
+// shownAs waits until r is shown and returns its list form as a client reads it.
+func shownAs(t *testing.T, e *Engine, r *hitl.Request) (sum struct {
+	CreatedAt   time.Time  `json:"created_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+	AttentionAt *time.Time `json:"attention_at"`
+}) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, ok := e.view.Pending(ref(r)); return ok }, patience, time.Millisecond)
+	p, _ := e.view.Pending(ref(r))
+	raw, err := hitl.Marshal(p.Summary)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &sum))
+	return sum
+}
