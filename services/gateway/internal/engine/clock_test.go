@@ -133,7 +133,8 @@ func shownAs(t *testing.T, e *Engine, r *hitl.Request) (sum struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	AttentionAt *time.Time `json:"attention_at"`
-}) {
+},
+) {
 	t.Helper()
 	require.Eventually(t, func() bool { _, ok := e.view.Pending(ref(r)); return ok }, patience, time.Millisecond)
 	p, _ := e.view.Pending(ref(r))

@@ -66,8 +66,8 @@ type Engine struct {
 	winners winners
 
 	mu        sync.Mutex
-	sick      time.Time // until then decisions count as impossible to store
-	sickOf    error     // why, where it is known
+	sick      time.Time     // until then decisions count as impossible to store
+	sickOf    error         // why, where it is known
 	skew      time.Duration // this clock before the server's, as far as it is certain
 	finishing map[subject.Ref]*ending
 }
