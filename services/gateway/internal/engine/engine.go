@@ -119,7 +119,11 @@ func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.skew.Abs() > maxSkew {
-		return fmt.Errorf("this machine's clock is %s off the NATS server's, the limit is %s", e.skew.Round(time.Millisecond), maxSkew)
+		way := "ahead of"
+		if e.skew < 0 {
+			way = "behind"
+		}
+		return fmt.Errorf("this machine's clock is %s %s the NATS server's, the limit is %s", e.skew.Abs().Round(time.Millisecond), way, maxSkew)
 	}
 	if e.now().Before(e.sick) {
 		if e.sickOf != nil {
