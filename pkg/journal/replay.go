@@ -49,10 +49,7 @@ func (j *JetStream) Follow(ctx context.Context, stream string, from uint64, filt
 	for {
 		err := r.run(ctx)
 		if errors.Is(err, errLost) {
-			var now Position
-			if now, err = j.Position(ctx, stream); err == nil {
-				err = begin.continues(now, r.last)
-			}
+			err = j.goesOn(ctx, stream, begin, r.last)
 		}
 		switch {
 		case apiCode(err) == codeStreamNotFound:
@@ -63,13 +60,32 @@ func (j *JetStream) Follow(ctx context.Context, stream string, from uint64, filt
 	}
 }
 
-// continues reports whether now is a later position of the same stream, of
-// which last was read.
-func (p Position) continues(now Position, last uint64) error {
-	if !now.Created.Equal(p.Created) || now.Last < last {
-		return ErrRecreated
+// applied bounds how long a new leader may take until it knows of everything
+// that was acknowledged before it became one.
+const applied = 10 * time.Second
+
+// goesOn finds out whether a stream of which last was read is still the one that
+// began at a position. That it is shorter now counts after a while only.
+func (j *JetStream) goesOn(ctx context.Context, stream string, began Position, last uint64) error {
+	deadline := time.Now().Add(applied)
+	var b backoff
+	for {
+		now, err := j.Position(ctx, stream)
+		switch {
+		case err != nil:
+			return err
+		case !now.Created.Equal(began.Created):
+			return fmt.Errorf("%w: it was made at %s, not %s", ErrRecreated, now.Created, began.Created)
+		case now.Last >= last:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%w: it ends at %d, and %d was read", ErrRecreated, now.Last, last)
+		}
+		j.log.Warn("a stream's leader does not know yet what was read", "stream", stream, "last", now.Last, "read", last)
+		if !b.sleep(ctx) {
+			return ctx.Err()
+		}
 	}
-	return nil
 }
 
 // upToNow reads what is stored now. The consumer may live on a server that is
