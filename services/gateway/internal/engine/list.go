@@ -86,10 +86,17 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 		return nil, false, err
 	}
 	now := e.view.Position()
+	kept, err := e.kept(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	start, ok := cursor.Parse(from)
-	reset := from != "" && (!ok || !start.SameEpoch(now))
-	if reset || from == "" {
-		start = cursor.Position{}
+	if from == "" {
+		start = kept
+	}
+	reset := from != "" && (!ok || !start.SameEpoch(now) || start.Events < kept.Events || start.Transcripts < kept.Transcripts)
+	if reset {
+		start = kept
 	}
 	end, ok := cursor.Parse(upto)
 	if !ok || !end.SameEpoch(now) {
@@ -97,6 +104,22 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 	}
 	events, err := replay.Read(ctx, e.opts.Journal, key, start, end)
 	return events, reset && err == nil, err
+}
+
+// kept is the position after which everything is stored: what the streams had
+// before has been trimmed.
+func (e *Engine) kept(ctx context.Context) (cursor.Position, error) {
+	events, err := e.opts.Journal.Position(ctx, journal.Events)
+	if err != nil {
+		return cursor.Position{}, err
+	}
+	transcripts, err := e.opts.Journal.Position(ctx, journal.Transcripts)
+	if err != nil {
+		return cursor.Position{}, err
+	}
+	at := cursor.Of(events, transcripts)
+	at.Events, at.Transcripts = int64(max(events.First, 1)-1), int64(max(transcripts.First, 1)-1)
+	return at, nil
 }
 
 // Sessions implements api.Engine.

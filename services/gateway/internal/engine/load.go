@@ -182,10 +182,31 @@ func (e *Engine) loadClosed(ctx context.Context, events journal.Position) (n int
 	if tail := uint64(2 * e.opts.recent); events.Last > tail && events.Last-tail > from {
 		from = events.Last - tail
 	}
+	var acks []string
 	err = e.opts.Journal.Read(ctx, journal.Events, max(from, 1), []string{"hitl.ixe.*.*.*.*.closed"}, func(m journal.Message) error {
 		n++
 		e.view.LoadClosed(m)
+		if at, err := subject.Parse(m.Subject); err == nil {
+			acks = append(acks, "hitl.ack."+at.Ref().String()+".*")
+		}
 		return nil
 	})
-	return n, err
+	if err != nil {
+		return n, err
+	}
+	// What became of these decisions is another stream's matter.
+	for part := range slices.Chunk(acks, ackFilters) {
+		err := e.opts.Journal.Last(ctx, journal.Transcripts, part, func(m journal.Message) error {
+			n++
+			e.view.LoadAck(m)
+			return nil
+		})
+		if err != nil && !errors.Is(err, journal.ErrNotFound) {
+			return n, err
+		}
+	}
+	return n, nil
 }
+
+// ackFilters is how many interactions' delivery is read in one call.
+const ackFilters = 250

@@ -52,6 +52,22 @@ func (p *Projection) LoadClosed(m journal.Message) {
 	}
 }
 
+// LoadAck takes an asker's stored word on what became of a decision that
+// LoadClosed took.
+func (p *Projection) LoadAck(m journal.Message) {
+	at, err := subject.Parse(m.Subject)
+	if err != nil || at.Kind != "ack" {
+		return
+	}
+	if a, ok := card.ReadAck(m); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if c := p.closed.Get(at.Ref()); c != nil && c.Decision != nil && c.Decision.DecisionID == a.DecisionID {
+			p.closed.Trail(at.Ref(), a)
+		}
+	}
+}
+
 // ApplyEvent applies one message of HITL_EVENTS. A body that cannot be read is
 // skipped: only gateways write there, so it is a version this one is too old
 // for. Bodies are read before the lock is taken.
