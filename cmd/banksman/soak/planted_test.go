@@ -129,6 +129,9 @@ func (d *desk) decide(ctx context.Context, p decidePlan, in hitl.Response) (hitl
 		if mine.SameAnswer(w) {
 			return hitl.Receipt{Status: hitl.Duplicate, Decision: w}
 		}
+		if w.Outcome == hitl.Expired {
+			return hitl.Receipt{Status: hitl.TooLate, Decision: w}
+		}
 		return hitl.Receipt{Status: hitl.AlreadyDecided, Decision: w}
 	}
 	m, err := d.records.Request(ctx, ref)
@@ -160,6 +163,11 @@ func (d *desk) decide(ctx context.Context, p decidePlan, in hitl.Response) (hitl
 		V: 1, DecisionID: uuid.NewString(), InteractionID: r.ID, Digest: in.Digest, Content: *c, Principal: d.principal(p.Person),
 		DecidedAt: time.Now().UTC(), RequestSeq: m.Seq, RequestedAt: m.Time, RequestB64: base64.StdEncoding.EncodeToString(m.Data),
 	}
+	accepted := hitl.Accepted
+	if x := r.Expiry(); x > 0 && !own.DecidedAt.Before(m.Time.Add(x)) {
+		own.Content, own.Principal = hitl.Content{Outcome: hitl.Expired}, hitl.Principal{Kind: "system", ID: "desk"}
+		accepted = hitl.TooLate
+	}
 	if d.planted {
 		if err := d.overwrite(ctx, ref, own); err != nil {
 			return hitl.Receipt{}, err
@@ -178,7 +186,7 @@ func (d *desk) decide(ctx context.Context, p decidePlan, in hitl.Response) (hitl
 		return hitl.Receipt{}, err
 	}
 	_, err = d.records.WriteEvent(ctx, subject.Event(ref, "s", subject.Closed), body)
-	return hitl.Receipt{Status: hitl.Accepted, Decision: own}, err
+	return hitl.Receipt{Status: accepted, Decision: own}, err
 }
 
 // overwrite is the bug: it stores whatever there is by now.
