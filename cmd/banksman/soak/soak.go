@@ -67,6 +67,8 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	w := &workload{seed: o.Seed, site: p, h: proof.NewHistory(), counts: rep.Counts}
 	watch := newWatcher(p, w.h, rep.Counts, w.wrong)
 	w.told = func(g int, key string, at int64) { watch.tell(g, key, at) }
+	events := follow(ctx, c.Journal)
+	defer events.stop()
 	begin := time.Now()
 	if err := work(ctx, o, c, w, watch); err != nil {
 		return nil, err
@@ -96,6 +98,9 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	}
 	rep.Errors = append(rep.Errors, errs...)
 	if err := p.shown(ctx, record); err != nil {
+		rep.Errors = append(rep.Errors, err)
+	}
+	if err := events.check(ctx, c.Journal); err != nil {
 		rep.Errors = append(rep.Errors, err)
 	}
 	rep.Settling = time.Since(begin)
