@@ -22,6 +22,8 @@ const usage = `Banksman asks a person before an agent acts.
   banksman decide ID ...   allow or deny, after banksman login --cli
   banksman answer ID ...   answer a question or a form, likewise
   banksman login           a new link for the browser, or --cli for this terminal
+  banksman export KEY      one decision, as it stands in the record, into a file
+  banksman verify FILE     check such a file, without a network
   banksman creds           write accounts, credentials and the server configuration
 
 Each command explains itself with --help.
@@ -42,6 +44,7 @@ func dispatch(ctx context.Context, args []string) int {
 	commands := map[string]func(context.Context, []string, cli.Stdio) int{
 		"up": up.Command, "creds": creds.Command, "ask": cli.Ask, "pending": cli.Pending,
 		"decide": cli.Decide, "answer": cli.Answer, "login": cli.Login,
+		"export": cli.Export, "verify": cli.Verify,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(os.Stdout, usage)
