@@ -40,6 +40,12 @@ const (
 	DefaultMaxStore = 64 << 30
 	// notifierMaxStore bounds a notifier's own ledger, bytes.
 	notifierMaxStore = 1 << 30
+	// MaxConnections is how many connections each owner, caller and notifier
+	// may have.
+	MaxConnections = 1024
+	// maxSubscriptions is the same for the subscriptions of one connection; an
+	// ask that waits has one.
+	maxSubscriptions = 100_000
 	// maxMemStore bounds streams and buckets kept in memory, bytes.
 	maxMemStore = 256 << 20
 )

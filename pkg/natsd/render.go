@@ -170,6 +170,9 @@ func writeAccount(b *strings.Builder, a *access) {
 	if a.ownJetStream {
 		fmt.Fprintf(b, "    jetstream: { max_file: %d, max_mem: 0, max_streams: 16, max_consumers: 256 }\n", notifierMaxStore)
 	}
+	if a.account != provisionerAccount {
+		fmt.Fprintf(b, "    limits: { max_connections: %d, max_subscriptions: %d }\n", MaxConnections, maxSubscriptions)
+	}
 	b.WriteString("    users: [\n")
 	if a.account == provisionerAccount {
 		fmt.Fprintf(b, "      { nkey: %s }\n", a.key)

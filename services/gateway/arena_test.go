@@ -73,6 +73,10 @@ func newArena(t *testing.T) *arena {
 	a.store(a.gw, "hitl.work.default.victim", []byte(`{"v":1}`), nil)
 	a.kept = ask(t, victim, "kept")
 	require.Eventually(t, func() bool { return a.pending("default.victim." + keptID) }, patience, time.Millisecond)
+	// Everything that follows from the two is written.
+	require.Eventually(t, func() bool {
+		return a.count(a.prov, journal.Events, "hitl.ixe.default.victim.>") == 3 && a.count(a.prov, journal.Requests, "hitl.req.default.victim.*") == 1
+	}, patience, 5*time.Millisecond)
 	return a
 }
 

@@ -76,7 +76,7 @@ var earfuls = []string{
 
 // Steps that the server refuses at once, each with the credential of an owner,
 // of a calling service and of the notifier.
-func TestAttacksThatTheServerRefuses_D0_21_invariant2(t *testing.T) {
+func TestAttacksThatTheServerRefuses_B56_invariant2(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	for _, role := range []struct {
@@ -160,7 +160,7 @@ var targets = []string{
 
 // The server does not check a reply subject. In another account it means
 // nothing.
-func TestAttacksByReplySubject_D0_21_invariant1_invariant2(t *testing.T) {
+func TestAttacksByReplySubject_B56_invariant1_invariant2(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	evil, ci, notifier := a.attacker(t, bus.RoleOwner, "evil"), a.attacker(t, bus.RoleCaller, "ci"), a.attacker(t, bus.RoleNotifier, "")
@@ -275,7 +275,7 @@ func thousand() nats.Header {
 
 // Whatever stands in the headers of what an owner stores, with a body and
 // without one: gateways read on, now and after a restart.
-func TestAttacksByStoredHeaders_D0_21_invariant8(t *testing.T) {
+func TestAttacksByStoredHeaders_B56(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	evil := a.attacker(t, bus.RoleOwner, "evil")
@@ -304,7 +304,7 @@ func TestAttacksByStoredHeaders_D0_21_invariant8(t *testing.T) {
 }
 
 // Names that an owner may put where an id or a session belongs.
-func TestAttacksByName_D0_21_B01(t *testing.T) {
+func TestAttacksByName_B56(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	evil := a.attacker(t, bus.RoleOwner, "evil")
@@ -355,7 +355,7 @@ func TestAttacksByName_D0_21_B01(t *testing.T) {
 }
 
 // What a body claims about who decides counts for nothing.
-func TestAttacksOnTheServiceAPI_D0_21_B56(t *testing.T) {
+func TestAttacksOnTheServiceAPI_B56(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	status, raw := a.g.call("GET", "/api/interactions/default.victim."+keptID, a.g.token, "")
@@ -404,7 +404,7 @@ func TestAttacksOnTheServiceAPI_D0_21_B56(t *testing.T) {
 
 // A decision that stands in the record counts only with the signature of a
 // gateway's key over its subject and exact bytes.
-func TestAttacksOnSignatures_invariant2(t *testing.T) {
+func TestAttacksOnSignatures_B56_invariant2(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	// A real, allowing decision to work with.
