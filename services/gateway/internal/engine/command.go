@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
@@ -69,6 +70,35 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 
 // ResolveSession implements api.Engine.
 func (e *Engine) ResolveSession(id string) (string, error) {
-	key, err := e.view.Session(id)
+	ctx, cancel := context.WithTimeout(e.bgCtx, decideLimit)
+	defer cancel()
+	key, err := e.session(ctx, id)
 	return key.String(), err
 }
+
+// session finds a session by its key or its plain id; one that was forgotten
+// by its key only, in the record.
+func (e *Engine) session(ctx context.Context, id string) (subject.Session, error) {
+	key, err := e.view.Session(id)
+	ref, ok := subject.ParseRef(id)
+	if !errors.Is(err, api.ErrNotFound) || !ok {
+		return key, err
+	}
+	key = subject.Session(ref)
+	for stream, filters := range map[string][]string{
+		journal.Transcripts: {subject.State(key), subject.Transcript(key)},
+		journal.Events:      {subject.Event(subject.Ref{Tenant: key.Tenant, Owner: key.Owner, ID: "*"}, key.ID, subject.Closed)},
+	} {
+		err := e.opts.Journal.Last(ctx, stream, filters, func(journal.Message) error { return errFound })
+		if errors.Is(err, errFound) {
+			return key, nil
+		}
+		if err != nil && !errors.Is(err, journal.ErrNotFound) {
+			return subject.Session{}, err
+		}
+	}
+	return subject.Session{}, api.ErrNotFound
+}
+
+// errFound ends a read that has seen enough.
+var errFound = errors.New("found")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 )
 
 // Who comes back to a session with a place of which the streams do not have all
@@ -91,4 +93,51 @@ func TestDeliveryIsListedAfterARestart_B49_B79(t *testing.T) {
 		stages = append(stages, a.Stage)
 	}
 	require.ElementsMatch(t, []string{hitl.Delivered, hitl.Applied}, stages, "those of this decision")
+}
+
+// Sessions that are over do not fill a gateway's memory: the newest are kept,
+// and the record has the others.
+func TestSessionsThatAreOverAreForgotten_B37_B38(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const keep = 5
+	e, _ := w.gateway(func(o *Options) { o.recent = keep })
+	nc := w.connect()
+	var first string
+	for i := range 4 * keep {
+		name := fmt.Sprint("program", i)
+		r := request(name, in(name))
+		raw := w.ask(nc, r)
+		pending(t, e, r.ID)
+		require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+		pending(t, e)
+		w.state(nc, hitl.SessionState{SessionID: fmt.Sprint("worker", i), Worker: "w", Generation: 1, State: hitl.StateDead})
+		if i == 0 {
+			first = "default.agents." + name
+		}
+	}
+	w.state(nc, hitl.SessionState{SessionID: "alive", Worker: "w", Generation: 1, State: hitl.StateUserTurn})
+	waits := request("waits", in("waits"))
+	w.ask(nc, waits)
+	pending(t, e, waits.ID)
+	w.state(nc, hitl.SessionState{SessionID: "last", Worker: "w", Generation: 1, State: hitl.StateDead})
+	// The newest ones, and those of which something is to come.
+	require.Eventually(t, func() bool {
+		_, err := e.view.Session("last")
+		_, err2 := e.view.Session("default.agents.program0")
+		return err == nil && err2 != nil && len(e.Sessions()) <= keep+2
+	}, patience, time.Millisecond)
+	for _, name := range []string{"alive", "waits"} {
+		_, err := e.ResolveSession(name)
+		require.NoError(t, err, name)
+	}
+	key, err := e.ResolveSession(first)
+	require.NoError(t, err)
+	require.Equal(t, first, key)
+	events, reset, err := e.Transcript(t.Context(), first, "", "")
+	require.NoError(t, err)
+	require.False(t, reset)
+	require.Len(t, events, 5, "its conversation is in the record")
+	_, err = e.ResolveSession("default.agents.never")
+	require.ErrorIs(t, err, api.ErrNotFound)
 }

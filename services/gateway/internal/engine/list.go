@@ -81,7 +81,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 
 // Transcript implements api.Engine.
 func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.Event, bool, error) {
-	key, err := e.view.Session(id)
+	key, err := e.session(ctx, id)
 	if err != nil {
 		return nil, false, err
 	}

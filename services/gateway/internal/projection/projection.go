@@ -34,7 +34,7 @@ type Options struct {
 	Logger      *slog.Logger
 	Clock       func() time.Time
 	OrphanAfter time.Duration
-	Recent      int // how many decided interactions are kept for lists
+	Recent      int // how many decided interactions, and ended sessions, are kept for lists
 	// Orphan is told what an ended session still waits for.
 	Orphan func(ref subject.Ref, why string)
 	// Doubtful is told of a dead session in which something new waits.
@@ -55,6 +55,7 @@ type Projection struct {
 	open      map[subject.Ref]*Entry
 	byID      map[string][]subject.Ref // open ones, by plain id
 	sessions  map[subject.Session]*session
+	resting   []*session // those that may be forgotten, by when they came to rest
 	workers   *roster.Roster
 	closed    *recent.List
 	decided   map[subject.Ref]*hitl.Decision // decided here, closed event not applied yet; nil: not stored either

@@ -23,6 +23,12 @@ type session struct {
 	state   hitl.SessionState
 	known   bool // a worker has told of it
 	pending []*Entry
+	resting bool // it is among those that may be forgotten
+}
+
+// over reports whether nothing is to be expected of a session any more.
+func (s *session) over() bool {
+	return len(s.pending) == 0 && (!s.known || s.state.State == hitl.StateDead)
 }
 
 func (s *session) insert(en *Entry) {
@@ -48,6 +54,25 @@ func (p *Projection) sessionOf(key subject.Session, id, tenant, owner string) *s
 		p.sessions[key] = s
 	}
 	return s
+}
+
+// rest forgets the sessions that have been over for the longest, beyond what is
+// kept; the record has them still. Called with the lock held, when s was told
+// to the watchers.
+func (p *Projection) rest(s *session) {
+	if s.resting || !s.over() {
+		return
+	}
+	s.resting = true
+	p.resting = append(p.resting, s)
+	for len(p.resting) > max(p.opts.Recent, 1) {
+		old := p.resting[0]
+		p.resting = p.resting[1:]
+		old.resting = false
+		if old.over() {
+			delete(p.sessions, old.key)
+		}
+	}
 }
 
 // state is what clients see of a session. Called with the lock held.

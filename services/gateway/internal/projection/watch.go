@@ -40,6 +40,7 @@ func (p *Projection) Flush(ctx context.Context) {
 			for _, en := range s.pending {
 				en.fresh = false
 			}
+			p.rest(s)
 		}
 		clear(p.dirty)
 		p.mu.Unlock()
