@@ -67,11 +67,6 @@ func newArena(t *testing.T) *arena {
 
 	victim := a.client("victim")
 	roundTrip(t, victim, a.g, "done")
-	done := subject.NewRef(bus.DefaultTenant, "victim", hitl.ID(bus.DefaultTenant, "victim", "done", 1))
-	require.Eventually(t, func() bool { // swept, so that nothing changes by itself
-		_, err := journal.New(a.gw, journal.Options{}).Request(ctx, done)
-		return errors.Is(err, journal.ErrNotFound)
-	}, patience, time.Millisecond)
 	_, err = victim.State(ctx, &hitl.SessionState{SessionID: "s1", Worker: "w", Generation: 1, Runtime: "demo", State: hitl.StateUserTurn, Title: "the victim's own"})
 	require.NoError(t, err)
 	require.NoError(t, victim.Event(ctx, victim.Session("s1"), hitl.Event{Type: hitl.EventText, Data: json.RawMessage(`{"role":"user","text":"private"}`)}))

@@ -46,9 +46,10 @@ type plot struct {
 	conn     *nats.Conn // of which gateways want to know some limits
 	raw      []byte     // the request
 	ref      subject.Ref
-	gateways int // up at the beginning
-	idle     int // that start at any moment
-	asks     int // times that the request is sent, while there is none
+	gateways int  // up at the beginning
+	idle     int  // that start at any moment
+	quiet    bool // and these take no messages and decide nothing
+	asks     int  // times that the request is sent, while there is none
 	withdraw int
 	crashes  int
 	twice    int
@@ -322,6 +323,9 @@ func (s *stage) moves() []move {
 		if m := s.after(journal.Events, uint64(g.e.view.Position().Events)); m != nil {
 			add(g.name+" follows "+short(m.Subject), func() { g.e.view.ApplyEvent(*m) })
 		}
+		if s.quiet(g) {
+			continue
+		}
 		s.deliveries(g, &s.intake, journal.Requests, "intake", g.e.intake, add)
 		s.deliveries(g, &s.sweeper, journal.Decisions, "sweep", g.e.sweep, add)
 	}
@@ -343,7 +347,7 @@ func (s *stage) moves() []move {
 			continue
 		}
 		for _, g := range s.gates {
-			if g.up {
+			if g.up && !s.quiet(g) {
 				add(p.name+" decides at "+g.name, func() { s.decide(p, g); s.reap() })
 			}
 		}
@@ -356,6 +360,11 @@ func (s *stage) moves() []move {
 		}
 	}
 	return out
+}
+
+// quiet reports whether a gateway only looks on.
+func (s *stage) quiet(g *gate) bool {
+	return s.plot.quiet && slices.Index(s.gates, g) >= s.plot.gateways
 }
 
 // settled reports whether no gateway can start any more.
