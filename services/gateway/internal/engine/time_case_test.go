@@ -177,24 +177,24 @@ func TestAnswersRaceTheDeadline_B04_B34_invariant1(t *testing.T) {
 	nc := w.connect()
 	const n = 12
 	type asked struct {
-		r   *hitl.Request
-		raw []byte
+		r        *hitl.Request
+		raw      []byte
+		deadline time.Time // about: a request that has ended cannot be asked for its own
 	}
 	var all []asked
 	for i := range n {
 		r := request(fmt.Sprint("k", i), expiring(time.Second))
-		all = append(all, asked{r, w.ask(nc, r)})
+		all = append(all, asked{r, w.ask(nc, r), time.Now().Add(time.Second)})
 	}
 	receipts := make([][]wire.Receipt, n)
 	var wg sync.WaitGroup
 	for i, a := range all {
 		receipts[i] = make([]wire.Receipt, 3)
-		deadline := w.stamp(ref(a.r)).Add(time.Second)
 		for g, e := range gws {
 			wg.Go(func() {
 				require.Eventually(t, func() bool {
 					// Some a little before, some a little after.
-					return time.Until(deadline) < time.Duration(6-i)*10*time.Millisecond
+					return time.Until(a.deadline) < time.Duration(6-i)*10*time.Millisecond
 				}, patience, time.Millisecond)
 				receipts[i][g] = e.Decide(t.Context(), answer(a.r, a.raw, fmt.Sprint("p", g), allow))
 			})

@@ -424,12 +424,10 @@ func TestFloodOfOneCallerLeavesTheOthersAlone(t *testing.T) {
 	}
 	// Its line is full when a call is turned away, while four are stuck.
 	require.Equal(t, "unavailable", <-refused)
-	begin := time.Now()
-	for range 20 {
+	for range 20 { // four of the flood are still stuck, so these went past them
 		_, err := w.caller("", "cli").Get(t.Context(), "a")
 		require.NoError(t, err)
 	}
-	require.Less(t, time.Since(begin), 5*time.Second)
 	close(w.stub.hold)
 	wg.Wait()
 	require.Len(t, refused, n-1, "every call is answered")
