@@ -19,18 +19,18 @@ import (
 const provisionTimeout = 10 * time.Second
 
 // safeStream and safeConsumer are the fields that Provision may change on what
-// exists already: sizes and times. Whatever carries a guarantee is never
+// exists already: sizes, times and compression. Whatever carries a guarantee is never
 // changed silently, because a stream that had lost it has proven nothing
 // meanwhile.
 var (
-	safeStream   = []string{"max_bytes", "max_age", "max_msg_size", "num_replicas", "duplicate_window"}
+	safeStream   = []string{"max_bytes", "max_age", "max_msg_size", "num_replicas", "duplicate_window", "compression"}
 	safeConsumer = []string{"ack_wait", "max_ack_pending", "max_deliver"}
 	// ignored fields never matter here.
 	ignored = []string{"metadata", "description", "placement", "name"}
 )
 
 // Provision creates the streams, durables and buckets that are missing and
-// brings sizes and times of existing ones to cfg. nc needs the provisioner's
+// brings sizes, times and compression of existing ones to cfg. nc needs the provisioner's
 // rights. Anything else that differs is left as it is and reported as ErrDrift.
 func Provision(ctx context.Context, nc *nats.Conn, cfg Config) error {
 	a := api{nc, provisionTimeout}

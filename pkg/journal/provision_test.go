@@ -56,6 +56,25 @@ func TestProvision(t *testing.T) {
 	require.Equal(t, journal.SessionAge, status.TTL())
 }
 
+// A killed server could not read what it had packed.
+func TestProvisionTakesCompressionOff(t *testing.T) {
+	t.Parallel()
+	nc := newNode(t).connect(t)
+	require.NoError(t, journal.Provision(t.Context(), nc, journal.Config{}))
+	js := streams(t, nc)
+	s, err := js.Stream(t.Context(), journal.Decisions)
+	require.NoError(t, err)
+	require.Equal(t, jetstream.NoCompression, s.CachedInfo().Config.Compression)
+
+	packed := s.CachedInfo().Config
+	packed.Compression = jetstream.S2Compression
+	_, err = js.UpdateStream(t.Context(), packed)
+	require.NoError(t, err)
+	require.ErrorContains(t, journal.Check(t.Context(), nc, journal.Config{}), "HITL_DECISIONS: compression")
+	require.NoError(t, journal.Provision(t.Context(), nc, journal.Config{}))
+	require.NoError(t, journal.Check(t.Context(), nc, journal.Config{}))
+}
+
 func TestProvisionKeepsWhatTheOperatorChose(t *testing.T) {
 	t.Parallel()
 	nc := newNode(t).connect(t)

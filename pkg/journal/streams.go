@@ -107,7 +107,7 @@ func (c Config) streams() []spec {
 	all := []spec{
 		stream(Requests, MaxRequestMsg, 0, "hitl.req.>", "hitl.cxl.>").with(once),
 		stream(Decisions, MaxDecisionMsg, DefaultRecordAge, "hitl.dec.>").with(once).with(spec{
-			"deny_delete": true, "deny_purge": true, "compression": "s2",
+			"deny_delete": true, "deny_purge": true,
 			"republish": spec{"src": "hitl.dec.>", "dest": "hitl.inbox.>"},
 		}),
 		stream(Events, MaxEventMsg, LogAge, "hitl.ixe.>", "hitl.sgw.>").with(spec{"deny_delete": true}),

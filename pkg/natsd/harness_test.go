@@ -83,7 +83,7 @@ func provision(t *testing.T, js jetstream.JetStream, replicas int) {
 		}),
 		oncePerSubject(jetstream.StreamConfig{
 			Name: "HITL_DECISIONS", Subjects: []string{"hitl.dec.*.*.*"}, DenyDelete: true, DenyPurge: true,
-			RePublish: &jetstream.RePublish{Source: "hitl.dec.>", Destination: "hitl.inbox.>"}, Compression: jetstream.S2Compression,
+			RePublish: &jetstream.RePublish{Source: "hitl.dec.>", Destination: "hitl.inbox.>"},
 		}),
 		{Name: "HITL_EVENTS", Subjects: []string{"hitl.ixe.>", "hitl.sgw.>"}, DenyDelete: true},
 		{Name: "HITL_TRANSCRIPTS", Subjects: []string{"hitl.ack.>", "hitl.evt.>", "hitl.ses.>"}},
