@@ -309,18 +309,31 @@ func TestAttacksByName_B56(t *testing.T) {
 	a := newArena(t)
 	evil := a.attacker(t, bus.RoleOwner, "evil")
 	for name, token := range map[string]string{
-		"4,000 bytes": strings.Repeat("a", 4000), "65 bytes": strings.Repeat("a", 65), "a wildcard": "*", "a full wildcard": ">",
+		"4,000 bytes": strings.Repeat("a", 4000),
+		// It just fits the line of a publish without a reply subject, and no
+		// answer on it fits one with.
+		"4,050 bytes": strings.Repeat("a", 4050), "65 bytes": strings.Repeat("a", 65), "a wildcard": "*", "a full wildcard": ">",
 		"a control character": "a\x01b", "a zero byte": "a\x00b", "DEL": "\x7f", "unicode": "é", "broken UTF-8": "\xff\xfe",
 		"a bidi mark": "a\u202eb", "a quote": `"`, "a slash": "../../x", "a dollar": "$JS", "a hash": "h_" + strings.Repeat("A", 43),
 	} {
 		a.attack(t, "id with "+name, func(t *testing.T) {
 			_, raw := evils("name-" + name)
-			for _, kind := range []string{"req", "cxl", "evt", "ses", "live", "beat"} {
-				require.NoError(t, evil.PublishMsg(&nats.Msg{Subject: "hitl." + kind + ".default.evil." + token, Data: raw}))
+			by := a.attacker(t, bus.RoleOwner, "evil")
+			for _, kind := range []string{"req", "cxl", "evt", "ses"} {
+				require.NoError(t, by.PublishMsg(&nats.Msg{Subject: "hitl." + kind + ".default.evil." + token, Data: raw}))
 			}
-			require.NoError(t, evil.PublishMsg(&nats.Msg{Subject: "hitl.ack.default.evil." + token + ".applied", Data: raw}))
-			require.NoError(t, evil.PublishMsg(&nats.Msg{Subject: "hitl.svc.default.evil." + token, Data: raw, Reply: evil.NewInbox()}))
-			require.NoError(t, evil.Flush())
+			require.NoError(t, by.Flush())
+			// The longest of them do not fit a line any more: then the server
+			// closes the attacker's connection.
+			for _, m := range []*nats.Msg{
+				{Subject: "hitl.live.default.evil." + token, Data: raw},
+				{Subject: "hitl.beat.default.evil." + token, Data: raw},
+				{Subject: "hitl.ack.default.evil." + token + ".applied", Data: raw},
+				{Subject: "hitl.svc.default.evil." + token, Data: raw, Reply: by.NewInbox()},
+			} {
+				_ = by.PublishMsg(m)
+			}
+			_ = by.Flush()
 		})
 	}
 	// None of them stays among the requests.
