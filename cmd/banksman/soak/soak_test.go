@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // killed and paused while clients ask, decide, withdraw and read.
 func TestSoak_B04_B06_B50_invariant1_invariant3_invariant6_invariant7_invariant8_invariant9(t *testing.T) {
 	var out, errs bytes.Buffer
-	code := command(t.Context(), []string{"-seed", "1", "-n", "300", "-at-a-time", "24", "-every", "2s", "-dir", t.TempDir()}, &out, &errs)
+	code := command(t.Context(), []string{"-seed", "1", "-n", "200", "-at-a-time", "24", "-every", "2s", "-dir", t.TempDir()}, &out, &errs)
 	t.Log(out.String())
 	require.Zero(t, code, errs.String())
 	require.Contains(t, out.String(), "every history has an order")
