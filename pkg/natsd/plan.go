@@ -263,7 +263,9 @@ type state struct {
 
 func natsDir(dir string) string  { return filepath.Join(dir, "nats") }
 func planFile(dir string) string { return filepath.Join(natsDir(dir), "plan.json") }
-func confFile(dir string) string { return filepath.Join(natsDir(dir), "accounts.conf") }
+
+// AccountsFile is the part of the configuration that changes with the owners.
+func AccountsFile(dir string) string { return filepath.Join(natsDir(dir), "accounts.conf") }
 
 // ConfigFile is the path of the server configuration below a data directory.
 func ConfigFile(dir string) string { return filepath.Join(natsDir(dir), "server.conf") }

@@ -46,7 +46,7 @@ func FuzzPlan(f *testing.F) {
 		for _, id := range p.identities() {
 			keys[id.file()] = "UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 		}
-		require.NoError(t, os.WriteFile(confFile(dir), []byte(renderAccounts(&p, keys, "sealed-x")), 0o600))
+		require.NoError(t, os.WriteFile(AccountsFile(dir), []byte(renderAccounts(&p, keys, "sealed-x")), 0o600))
 		require.NoError(t, os.WriteFile(ConfigFile(dir), []byte(renderServer(&p)), 0o600))
 		got, err := conf.ParseFile(ConfigFile(dir))
 		require.NoError(t, err)

@@ -150,7 +150,7 @@ func (st *state) write(dir string) error {
 	if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(confFile(dir), []byte(renderAccounts(p, keys, st.Seal))); err != nil {
+	if err := writeFile(AccountsFile(dir), []byte(renderAccounts(p, keys, st.Seal))); err != nil {
 		return err
 	}
 	if err := writeFile(ConfigFile(dir), []byte(renderServer(p))); err != nil {

@@ -48,6 +48,7 @@ type Options struct {
 const (
 	startLimit = 60 * time.Second
 	stopLimit  = 20 * time.Second // of each part
+	lookEvery  = time.Second      // for changed accounts
 )
 
 // Run works until ctx ends, which is no error.
@@ -200,7 +201,9 @@ func (s *stack) startServer(ctx context.Context) error {
 	if err := natsd.Write(plan); err != nil {
 		return err
 	}
+	var accounts string
 	start := func() (err error) {
+		accounts = s.accounts()
 		s.server, err = natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(s.Data), Logger: s.Logger})
 		return err
 	}
@@ -218,22 +221,51 @@ func (s *stack) startServer(ctx context.Context) error {
 		return err
 	}
 	s.conn = []nats.Option{s.server.InProcess()}
-	go s.watchServer()
+	go s.watchServer(accounts)
 	return nil
 }
 
 // watchServer ends the whole when the server cannot write any more: going on
 // would look alive and decide nothing.
-func (s *stack) watchServer() {
+// It also takes over what banksman creds changes meanwhile: an owner that is
+// added may connect at once. known is the accounts that the server has.
+func (s *stack) watchServer(known string) {
 	defer close(s.watched)
-	select {
-	case err := <-s.server.Broken():
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
 		select {
-		case s.failed <- fmt.Errorf("the data could not be written; what was acknowledged is kept: make room and start again: %w", err):
-		default:
+		case err := <-s.server.Broken():
+			select {
+			case s.failed <- fmt.Errorf("the data could not be written; what was acknowledged is kept: make room and start again: %w", err):
+			default:
+			}
+			return
+		case <-s.server.Done():
+			return
+		case <-look.C:
 		}
-	case <-s.server.Done():
+		now := s.accounts()
+		if now == known || now == "" {
+			continue
+		}
+		known = now
+		if err := s.server.Reload(); err != nil {
+			s.Logger.Error("changed accounts are not taken over", "error", err)
+			continue
+		}
+		s.Logger.Info("changed accounts are taken over")
 	}
+}
+
+// accounts tells one version of the accounts' file from another; "" if there
+// is none.
+func (s *stack) accounts() string {
+	info, err := os.Stat(natsd.AccountsFile(s.Data))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())
 }
 
 // provision makes the streams. With an outside server they may have been made
