@@ -75,6 +75,15 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
+	w, written, err := e.winners.turn(ctx, ref)
+	switch {
+	case err != nil:
+		return api.Failure(err)
+	case w != nil:
+		return e.late(a, w)
+	}
+	defer written()
+	// The wait may have lasted beyond the deadline.
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !e.now().Before(d) {
 		winner, err := e.settle(ctx, ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {

@@ -1,24 +1,31 @@
 package engine
 
 import (
+	"context"
 	"sync"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
-	"github.com/banksman/banksman/pkg/wire"
 )
 
-// maxWinners bounds the memory of what was decided lately.
-const maxWinners = 128
+// Bounds of the memory of what was decided lately. One decision is kept whatever
+// its size.
+const (
+	maxWinners     = 128
+	maxWinnerBytes = 16 << 20
+)
 
 // winners are the newest decisions that this gateway stored or met, for those
-// who come too late: of many people who decide at once only the first few read
-// the record. What is decided stays decided, so nothing in here can get wrong.
+// who come too late: of many people who decide at once one writes, and the
+// others wait for what it finds. What is decided stays decided, so nothing in
+// here can get wrong.
 type winners struct {
-	mu    sync.Mutex
-	order []subject.Ref // oldest first
-	byRef map[subject.Ref]*winner
+	mu      sync.Mutex
+	order   []subject.Ref // oldest first
+	byRef   map[subject.Ref]*winner
+	bytes   int
+	writing map[subject.Ref]chan struct{} // closed when the write has ended
 }
 
 // winner is a decision with its request.
@@ -28,14 +35,16 @@ type winner struct {
 	request func() *hitl.Request
 }
 
+// size is about what w takes, in bytes.
+func (w *winner) size() int { return len(w.RequestB64) + len(w.UpdatedInput) + len(w.Content.Content) }
+
 func (l *winners) get(ref subject.Ref) *winner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byRef[ref]
 }
 
-// add returns the winner of ref, which is d if none is known. Decisions of
-// large requests are not kept.
+// add returns the winner of ref, which is d if none is known.
 func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,17 +62,49 @@ func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
 		}
 		return r
 	})}
-	if len(d.RequestB64)+len(d.UpdatedInput)+len(d.Content.Content) > 2*wire.MaxInline {
-		return w
-	}
 	if l.byRef == nil {
 		l.byRef = map[subject.Ref]*winner{}
 	}
 	l.byRef[ref] = w
 	l.order = append(l.order, ref)
-	if len(l.order) > maxWinners {
+	l.bytes += w.size()
+	for len(l.order) > 1 && (len(l.order) > maxWinners || l.bytes > maxWinnerBytes) {
+		l.bytes -= l.byRef[l.order[0]].size()
 		delete(l.byRef, l.order[0])
 		l.order = l.order[1:]
 	}
 	return w
+}
+
+// turn waits until nobody here writes the decision of ref. It returns the
+// winner, or what ends the caller's own turn to write.
+func (l *winners) turn(ctx context.Context, ref subject.Ref) (*winner, func(), error) {
+	for {
+		l.mu.Lock()
+		w, busy := l.byRef[ref], l.writing[ref]
+		if w != nil {
+			l.mu.Unlock()
+			return w, nil, nil
+		}
+		if busy == nil {
+			if l.writing == nil {
+				l.writing = map[subject.Ref]chan struct{}{}
+			}
+			mine := make(chan struct{})
+			l.writing[ref] = mine
+			l.mu.Unlock()
+			return nil, func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				delete(l.writing, ref)
+				close(mine)
+			}, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
 }
