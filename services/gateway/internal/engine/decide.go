@@ -75,7 +75,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
-	w, written, err := e.winners.turn(ctx, ref)
+	w, written, err := e.winners.turn(ctx, ref, e.wait)
 	switch {
 	case err != nil:
 		return api.Failure(err)
@@ -251,6 +251,7 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 		e.leave(ref)
 	} else {
 		e.view.Decided(ref)
+		e.winners.add(ref, w)
 		e.finishLater(ref, w)
 	}
 	switch {

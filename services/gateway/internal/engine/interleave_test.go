@@ -547,7 +547,7 @@ func TestInterleavingsFindPlantedFaults(t *testing.T) {
 		"intake does not look":           asked("", 1),
 		"deletes nothing":                asked("", 1),
 		"acknowledges first":             asked("", 1, killed),
-		"expects nothing":                asked("", 0, func(p *plot) { p.people = []string{"ada", "bob"} }),
+		"expects nothing":                asked("", 0, func(p *plot) { p.gateways, p.people = 2, []string{"ada", "bob"} }),
 	} {
 		t.Run(fault, func(t *testing.T) {
 			p.fault, p.conn = fault, conn

@@ -76,9 +76,9 @@ func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
 	return w
 }
 
-// turn waits until nobody here writes the decision of ref. It returns the
-// winner, or what ends the caller's own turn to write.
-func (l *winners) turn(ctx context.Context, ref subject.Ref) (*winner, func(), error) {
+// turn waits until nobody here writes the decision of ref, by means of wait. It
+// returns the winner, or what ends the caller's own turn to write.
+func (l *winners) turn(ctx context.Context, ref subject.Ref, wait func(context.Context, <-chan struct{}) error) (*winner, func(), error) {
 	for {
 		l.mu.Lock()
 		w, busy := l.byRef[ref], l.writing[ref]
@@ -101,10 +101,8 @@ func (l *winners) turn(ctx context.Context, ref subject.Ref) (*winner, func(), e
 			}, nil
 		}
 		l.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+		if err := wait(ctx, busy); err != nil {
+			return nil, nil, err
 		}
 	}
 }

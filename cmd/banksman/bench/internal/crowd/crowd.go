@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	gatherLimit = time.Minute      // until everybody is signed in
-	tellLimit   = 20 * time.Second // until everybody is told; more than a gateway takes for one attempt
-	atOnce      = 32               // people who sign in at a time
+	gatherLimit = time.Minute // until everybody is signed in
+	tellLimit   = time.Minute // until everybody is told, on the busiest machine
+	tryAgain    = 50 * time.Millisecond
+	atOnce      = 32 // people who sign in at a time
 )
 
 // Crowd is people who are signed in. Close signs nobody out, it only leaves.
@@ -143,14 +144,7 @@ func (c *Crowd) Decide(ctx context.Context, key, session, digest string) ([]Verd
 		done.Go(func() {
 			ready.Done()
 			<-start
-			rec, err := v.say(ctx, r)
-			// A gateway that is too busy says so; whoever is told tries again, and
-			// hears "duplicate" should the first try have counted.
-			for err == nil && rec.Status == hitl.Unavailable {
-				if rec, err = v.say(ctx, r); rec.Status == hitl.Duplicate {
-					rec.Status = hitl.Accepted
-				}
-			}
+			rec, err := untilTold(ctx, v, r)
 			out[i] = Verdict{Receipt: rec, Took: time.Since(began), Err: err}
 		})
 	}
@@ -159,6 +153,21 @@ func (c *Crowd) Decide(ctx context.Context, key, session, digest string) ([]Verd
 	close(start)
 	done.Wait()
 	return out, time.Since(began)
+}
+
+// untilTold says it again as long as the gateway cannot say what became of it.
+func untilTold(ctx context.Context, v voice, r hitl.Response) (hitl.Receipt, error) {
+	for {
+		rec, err := v.say(ctx, r)
+		if err != nil || rec.Status != hitl.Unavailable {
+			return rec, err
+		}
+		select {
+		case <-ctx.Done():
+			return rec, nil
+		case <-time.After(tryAgain):
+		}
+	}
 }
 
 // Check holds the verdicts against the decision that the asker got: one person
@@ -170,7 +179,7 @@ func Check(verdicts []Verdict, d *hitl.Decision) error {
 		switch {
 		case v.Err != nil:
 			errs = append(errs, fmt.Errorf("person %d was told nothing: %w", i, v.Err))
-		case v.Status != hitl.Accepted && v.Status != hitl.AlreadyDecided:
+		case v.Status != hitl.Accepted && v.Status != hitl.Duplicate && v.Status != hitl.AlreadyDecided:
 			errs = append(errs, fmt.Errorf("person %d was told %s: %s", i, v.Status, v.Error))
 		case v.Decision == nil:
 			errs = append(errs, fmt.Errorf("person %d was told %s, but not what was decided", i, v.Status))
@@ -179,7 +188,7 @@ func Check(verdicts []Verdict, d *hitl.Decision) error {
 			errs = append(errs, fmt.Errorf("person %d was told of decision %s (%s by %s at %s), the asker has %s (%s by %s at %s)",
 				i, v.Decision.DecisionID, v.Decision.Outcome, v.Decision.Principal.ID, v.Decision.DecidedAt,
 				d.DecisionID, d.Outcome, d.Principal.ID, d.DecidedAt))
-		case v.Status == hitl.Accepted:
+		case v.Status != hitl.AlreadyDecided: // duplicate where the first receipt was "unknown"
 			accepted++
 			if want := personID(i); d.Principal.ID != want {
 				errs = append(errs, fmt.Errorf("%s was accepted, the record says %s", want, d.Principal.ID))
