@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +163,44 @@ func TestWhatIsOpenStaysOpenOverAQuota(t *testing.T) {
 	e.bg.Wait()
 	one.stopBg()
 	one.bg.Wait()
+}
+
+// heldEnds is a journal whose closed events wait until free is closed.
+type heldEnds struct {
+	journal.Journal
+	free <-chan struct{}
+}
+
+func (h heldEnds) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
+	if strings.HasSuffix(subj, "."+subject.Closed) {
+		select {
+		case <-h.free:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return h.Journal.WriteEvent(ctx, subj, data)
+}
+
+// Whoever has an answer asks for the next thing before the closed event of the
+// first is stored.
+func TestADecisionFreesItsPlaceInTheQuotaAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	free := make(chan struct{})
+	e, _ := w.gateway(within(quota.Limits{Open: 1}), func(o *Options) { o.Journal = heldEnds{o.Journal, free} })
+	nc := w.connect()
+	first, second, third := request("k1"), request("k2"), request("k3")
+	raw := w.ask(nc, first)
+	pending(t, e, first.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(first, raw, "ada", allow)).Status)
+	w.ask(nc, second)
+	pending(t, e, second.ID)
+	close(free)
+	outcome(t, e, first)
+	require.Eventually(t, func() bool { return e.view.Len() == 1 }, patience, time.Millisecond)
+	// The place was given back once, not twice.
+	w.ask(nc, third)
+	require.Equal(t, hitl.InvalidIX, outcome(t, e, third).Outcome)
+	pending(t, e, second.ID)
 }

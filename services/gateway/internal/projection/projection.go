@@ -97,6 +97,7 @@ type Entry struct {
 	alarm    *due.Item[*Entry] // nil: none
 	fresh    bool              // its body was not sent yet
 	opened   bool              // its open event was seen: it is on the session's stream
+	counted  bool              // against its owner's quota
 	acks     []hitl.Ack        // that came before the closed event
 }
 
@@ -181,7 +182,10 @@ func (p *Projection) LoadOpen(en *Entry) {
 // insert shows an interaction that is neither open nor closed. Called with the
 // lock held.
 func (p *Projection) insert(en *Entry) {
-	p.opts.Ledger.Open(en.owner(), en.size)
+	if !p.isDecided(en.Ref) {
+		p.opts.Ledger.Open(en.owner(), en.size)
+		en.counted = true
+	}
 	en.fresh = true
 	p.open[en.Ref] = en
 	p.byID[en.summary.RequestID] = append(p.byID[en.summary.RequestID], en.Ref)
@@ -202,7 +206,7 @@ func (p *Projection) remove(ref subject.Ref) *Entry {
 		return nil
 	}
 	delete(p.open, ref)
-	p.opts.Ledger.Close(en.owner(), en.size)
+	p.free(en)
 	id := en.summary.RequestID
 	refs := slices.DeleteFunc(slices.Clone(p.byID[id]), func(r subject.Ref) bool { return r == ref })
 	if len(refs) == 0 {
@@ -215,6 +219,14 @@ func (p *Projection) remove(ref subject.Ref) *Entry {
 	}
 	p.deadlines.Remove(en.alarm)
 	return en
+}
+
+// free takes an interaction off its owner's quota. Called with the lock held.
+func (p *Projection) free(en *Entry) {
+	if en.counted {
+		p.opts.Ledger.Close(en.owner(), en.size)
+		en.counted = false
+	}
 }
 
 // Pending is what is held of an open interaction.
@@ -258,6 +270,9 @@ func (p *Projection) Decided(ref subject.Ref) {
 	defer p.mu.Unlock()
 	if !p.closed.Has(ref) && !p.isDecided(ref) {
 		p.decided[ref] = nil
+		if en := p.open[ref]; en != nil {
+			p.free(en) // its asker may ask for the next thing at once
+		}
 	}
 }
 
