@@ -217,7 +217,6 @@ func (e *Engine) winner(ctx context.Context, ref subject.Ref) (*journal.StoredDe
 	if e.view.Settled(ref) == nil && (held || e.now().Sub(w.Time) < lately) {
 		e.enter(ref)
 		e.view.Decided(ref)
-		e.winners.add(ref, w)
 		e.finishLater(ref, w)
 	}
 	return w, nil
