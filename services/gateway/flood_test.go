@@ -41,27 +41,27 @@ func TestFloodsLeaveTheOthersAlone(t *testing.T) {
 		total   int
 		message func(int) *nats.Msg
 	}{
-		{"withdrawals", bus.RoleOwner, "evil", 3000, at("hitl.cxl.default.evil.id%d", []byte(`{"v":1}`))},
-		{"rubbish for requests", bus.RoleOwner, "evil", 3000, at("hitl.req.default.evil.id%d", []byte(`{}`))},
-		{"ids outside the grammar", bus.RoleOwner, "evil", 3000, at("hitl.req.default.evil.$%d", []byte(`{}`))},
-		{"large requests", bus.RoleOwner, "evil", 60, at("hitl.req.default.evil.large%d", bytes.Repeat(text, 250))},
+		{"withdrawals", bus.RoleOwner, "evil", 1500, at("hitl.cxl.default.evil.id%d", []byte(`{"v":1}`))},
+		{"rubbish for requests", bus.RoleOwner, "evil", 1500, at("hitl.req.default.evil.id%d", []byte(`{}`))},
+		{"ids outside the grammar", bus.RoleOwner, "evil", 1500, at("hitl.req.default.evil.$%d", []byte(`{}`))},
+		{"large requests", bus.RoleOwner, "evil", 30, at("hitl.req.default.evil.large%d", bytes.Repeat(text, 250))},
 		{"requests beyond the largest", bus.RoleOwner, "evil", 20, at("hitl.req.default.evil.beyond%d", bytes.Repeat(text, 300))},
-		{"one conversation", bus.RoleOwner, "evil", 5000, at("hitl.evt.default.evil.s", event)},
-		{"a thousand conversations", bus.RoleOwner, "evil", 5000, at("hitl.evt.default.evil.s%d", event)},
-		{"a thousand sessions", bus.RoleOwner, "evil", 3000, at("hitl.ses.default.evil.s%d", []byte(`{"v":1,"session_id":"s","tenant":"default","owner":"evil","worker":"w","generation":1,"runtime":"demo","state":"user_turn","started_at":"2026-01-01T00:00:00Z","state_changed_at":"2026-01-01T00:00:00Z"}`))},
-		{"receipts", bus.RoleOwner, "evil", 5000, at("hitl.ack.default.evil.id%d.applied", []byte(`{"v":1,"stage":"applied","decision_id":"d"}`))},
-		{"heartbeats", bus.RoleOwner, "evil", 50_000, at("hitl.beat.default.evil.w%d", []byte(`{"v":1,"worker":"w"}`))},
-		{"live text", bus.RoleOwner, "evil", 20_000, at("hitl.live.default.evil.s%d", event)},
-		{"calls of an owner", bus.RoleOwner, "evil", 5000, calling(at("hitl.svc.default.evil.list", nil))},
-		{"calls of a caller", bus.RoleCaller, "ci", 5000, calling(at("hitl.svc.default.ci.list", nil))},
-		{"calls of the notifier", bus.RoleNotifier, "", 5000, calling(at("hitl.svc.default.notifier.list", nil))},
-		{"pulls of work", bus.RoleOwner, "evil", 5000, calling(func(int) *nats.Msg {
+		{"one conversation", bus.RoleOwner, "evil", 2000, at("hitl.evt.default.evil.s", event)},
+		{"a thousand conversations", bus.RoleOwner, "evil", 2000, at("hitl.evt.default.evil.s%d", event)},
+		{"a thousand sessions", bus.RoleOwner, "evil", 1500, at("hitl.ses.default.evil.s%d", []byte(`{"v":1,"session_id":"s","tenant":"default","owner":"evil","worker":"w","generation":1,"runtime":"demo","state":"user_turn","started_at":"2026-01-01T00:00:00Z","state_changed_at":"2026-01-01T00:00:00Z"}`))},
+		{"receipts", bus.RoleOwner, "evil", 2000, at("hitl.ack.default.evil.id%d.applied", []byte(`{"v":1,"stage":"applied","decision_id":"d"}`))},
+		{"heartbeats", bus.RoleOwner, "evil", 20_000, at("hitl.beat.default.evil.w%d", []byte(`{"v":1,"worker":"w"}`))},
+		{"live text", bus.RoleOwner, "evil", 8000, at("hitl.live.default.evil.s%d", event)},
+		{"calls of an owner", bus.RoleOwner, "evil", 2000, calling(at("hitl.svc.default.evil.list", nil))},
+		{"calls of a caller", bus.RoleCaller, "ci", 2000, calling(at("hitl.svc.default.ci.list", nil))},
+		{"calls of the notifier", bus.RoleNotifier, "", 2000, calling(at("hitl.svc.default.notifier.list", nil))},
+		{"pulls of work", bus.RoleOwner, "evil", 2000, calling(func(int) *nats.Msg {
 			return &nats.Msg{Subject: "$JS.API.CONSUMER.MSG.NEXT.HITL_WORK.default-evil", Data: []byte(`{"batch":100000,"expires":60000000000}`)}
 		})},
-		{"pulls of events", bus.RoleNotifier, "", 5000, calling(func(int) *nats.Msg {
+		{"pulls of events", bus.RoleNotifier, "", 2000, calling(func(int) *nats.Msg {
 			return &nats.Msg{Subject: "$JS.API.CONSUMER.MSG.NEXT.HITL_EVENTS.notifier", Data: []byte(`{"batch":100000,"expires":60000000000}`)}
 		})},
-		{"reads", bus.RoleOwner, "evil", 5000, calling(func(int) *nats.Msg {
+		{"reads", bus.RoleOwner, "evil", 2000, calling(func(int) *nats.Msg {
 			return nats.NewMsg("$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.default.evil.none")
 		})},
 	} {
