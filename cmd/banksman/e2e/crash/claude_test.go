@@ -69,17 +69,13 @@ func TestClaudeWorkersEndAtRandomMoments_B48_B49_D0_18_D4_05(t *testing.T) {
 	t.Logf("seed %d, %d times", *seed, *claudes)
 	s := newSite(t)
 	rng := rand.New(rand.NewPCG(*seed, 3))
-	var people sync.WaitGroup
 	s.onAsk = func(o wire.Opened) {
 		body := map[string]any{"decision": "allow"}
 		if rng.IntN(5) == 0 {
 			body["decision"] = "deny"
 		}
 		wait := time.Duration(rng.Int64N(int64(time.Second)))
-		people.Go(func() {
-			time.Sleep(wait) // a person takes time; nothing is expected of it
-			s.decide(o, body)
-		})
+		s.answer(wait, o, body)
 	}
 	api := modelapi.New(t)
 	exe := modelapi.RequireCLI(t)
@@ -134,7 +130,7 @@ func TestClaudeWorkersEndAtRandomMoments_B48_B49_D0_18_D4_05(t *testing.T) {
 		}
 	}
 	rest()
-	people.Wait()
+	s.people.Wait()
 	for _, w := range running {
 		require.NoError(t, w.end(syscall.SIGTERM))
 	}

@@ -56,17 +56,13 @@ func TestWorkersEndAtRandomMoments_B48_B49_D4_05_invariant3(t *testing.T) {
 	t.Parallel()
 	t.Logf("seed %d, %d times SIGTERM, %d times kill -9", *seed, *terms, *kills)
 	s := newSite(t)
-	var people sync.WaitGroup
 	rng := rand.New(rand.NewPCG(*seed, 1))
 	s.onAsk = func(o wire.Opened) {
 		body, wait := answerFor(rng, &o), time.Duration(0)
 		if rng.IntN(2) == 0 {
 			wait = time.Duration(rng.Int64N(int64(300 * time.Millisecond)))
 		}
-		people.Go(func() {
-			time.Sleep(wait) // a person takes time; nothing is expected of it
-			s.decide(o, body)
-		})
+		s.answer(wait, o, body)
 	}
 	signals := slices.Concat(slices.Repeat([]syscall.Signal{syscall.SIGTERM}, *terms), slices.Repeat([]syscall.Signal{syscall.SIGKILL}, *kills))
 	rng2 := rand.New(rand.NewPCG(*seed, 2))
@@ -131,7 +127,7 @@ func TestWorkersEndAtRandomMoments_B48_B49_D4_05_invariant3(t *testing.T) {
 		}
 		return true
 	})
-	people.Wait()
+	s.people.Wait()
 	s.settled(t, setups)
 	for _, id := range sessions {
 		n := 0

@@ -39,6 +39,8 @@ type site struct {
 	token string
 	onAsk func(wire.Opened) // called for each open event, one at a time
 
+	people sync.WaitGroup // who still thinks or answers
+
 	mu      sync.Mutex
 	steps   int                          // messages stored so far, of all streams
 	changed chan struct{}                // closed and replaced at each
@@ -261,6 +263,18 @@ func (s *site) call(method, path string, body any) (int, []byte) {
 		return 0, []byte(err.Error())
 	}
 	return res.StatusCode, out
+}
+
+// answer has a person decide after a while, unless the test ends before. How long
+// people take is a part of what is tried; nothing waits for it.
+func (s *site) answer(wait time.Duration, o wire.Opened, body map[string]any) {
+	s.people.Go(func() {
+		select {
+		case <-s.t.Context().Done():
+		case <-time.After(wait):
+			s.decide(o, body)
+		}
+	})
 }
 
 // decide answers for a person and notes what was accepted.
