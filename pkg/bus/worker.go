@@ -326,7 +326,9 @@ func (c *Client) Work(ctx context.Context, pool string, fn func(context.Context,
 	next := "$JS.API.CONSUMER.MSG.NEXT." + streamWork + "." + subject.WorkConsumer(c.cred.Tenant, pool)
 	ctx, done := c.link.WatchDenial(ctx, next)
 	defer done()
-	inbox := c.link.Conn().NewRespInbox()
+	// Not a response inbox: the connection would hand work, which keeps its own
+	// subject, to whatever request is the only one under way.
+	inbox := c.link.Conn().NewInbox()
 	queue := make(chan *nats.Msg, sendQueue)
 	sub, err := c.link.Conn().ChanSubscribe(inbox, queue)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 func state(session, worker, s string) *hitl.SessionState {
@@ -215,6 +216,42 @@ func TestWorkIsTakenOnceAndPutBackWhenRefused(t *testing.T) {
 	require.Eventually(t, func() bool { return n.count(t, "HITL_WORK", ">") == 0 }, patience, 10*time.Millisecond)
 	cancel(bus.ErrShutdown)
 	require.ErrorIs(t, <-ended, bus.ErrShutdown)
+}
+
+// Work that comes while something else is under way is no answer to that.
+func TestWorkIsNobodysReply_B_01(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	c := n.owner(t)
+	asked := make(chan *nats.Msg, 1)
+	sub, err := n.gateway.ChanSubscribe("hitl.svc.default.agents.get", asked)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	require.NoError(t, n.gateway.Flush())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	starts, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- c.Work(ctx, "agents", func(_ context.Context, st hitl.Start) bool {
+			starts <- st.SessionID
+			return true
+		})
+	}()
+	replied := make(chan *wire.Interaction, 1)
+	go func() {
+		ix, _ := c.Get(ctx, "i1")
+		replied <- ix
+	}()
+	m := <-asked
+	_, err = n.js.Publish(t.Context(), subject.Work("default", "agents"), []byte(`{"session_id":"s1","id":"not the reply"}`))
+	require.NoError(t, err)
+	require.Equal(t, "s1", <-starts)
+	require.NoError(t, m.Respond([]byte(`{"id":"i1"}`)))
+	ix := <-replied
+	require.NotNil(t, ix)
+	require.Equal(t, "i1", ix.ID)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 func TestWorkGoesOnAfterAServerRestart_B_48(t *testing.T) {
