@@ -172,7 +172,7 @@ func (s *site) settled(t *testing.T, setups []setup) {
 			require.Equal(t, hitl.Allowed, d.Outcome, "an approval was handed out that nobody gave")
 			require.Equal(t, d.DecisionID, id)
 		} else if d.Outcome == hitl.Allowed && !strings.Contains(end.Detail, "another worker process") {
-			t.Errorf("the approval of %s was never handed out, although its session went on", ref)
+			t.Errorf("the approval of %s was never handed out, although its session went on: %s, %s", ref, end.Stage, end.Detail)
 		}
 	}
 	code, raw := s.call("GET", "/api/interactions?state=pending", nil)

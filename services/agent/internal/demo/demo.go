@@ -397,8 +397,9 @@ func (r *run) ask(a *ask) {
 		if s.Spent() {
 			// An earlier process took the approval and got no further. There is
 			// nothing that could run twice here.
-			_ = note(s.Verdict())
+			// The receipt first: a successor that finds the result confirms it.
 			s.Refuse("taken before the worker was lost")
+			_ = note(s.Verdict())
 		} else {
 			s.Use(note)
 		}

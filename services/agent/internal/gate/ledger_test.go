@@ -163,6 +163,24 @@ func TestGate_D4_05_OneOfTwoCopiesUsesAnApproval(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
+// A runtime that took a decision in an earlier process, and says so now: an
+// approval that was not claimed there ran nothing, so it is not called applied.
+func TestGate_D4_05_B79_ConfirmedIsAppliedOnlyIfItWasClaimed(t *testing.T) {
+	t.Parallel()
+	for claimed, stage := range map[bool]string{true: hitl.Applied, false: hitl.Refused} {
+		f := newFixture(t)
+		ans := answer(t, request("a"), allow())
+		if claimed {
+			require.NoError(t, f.ledger.Claim(ans.Ref.ID, ans.Decision.DecisionID))
+		}
+		require.NoError(t, f.gate.Open(Ask{Kept: Kept{ID: "a", Request: request("a")}, Settle: func(s *Settled) { s.Confirm() }}))
+		await(t, f.asked)
+		f.reply("a", ans, nil)
+		require.Equal(t, hitl.Delivered, await(t, f.acks).stage)
+		require.Equal(t, stage, await(t, f.acks).stage)
+	}
+}
+
 // The server cannot be reached when an approval is to be used: nothing runs until
 // it can, and a worker that stops meanwhile leaves the approval unused.
 func TestGate_D4_05_NothingRunsWithoutItsClaim_invariant4(t *testing.T) {

@@ -118,14 +118,18 @@ func (s *Settled) Refuse(why string) {
 }
 
 // Confirm ends the ask for a runtime that knows that it took this decision, in
-// an earlier process.
+// an earlier process. An approval that this directory's ledger has not was not
+// handed out there: it could not be claimed, and people are told so.
 func (s *Settled) Confirm() {
 	s.once.Do(func() {
-		if s.mismatch != "" {
+		switch {
+		case s.mismatch != "":
 			s.finish(hitl.Refused, s.mismatch)
-			return
+		case s.verdict.Content.Outcome == hitl.Allowed && !s.Spent():
+			s.finish(hitl.Refused, ErrTaken.Error())
+		default:
+			s.finish(hitl.Applied, "")
 		}
-		s.finish(hitl.Applied, "")
 	})
 }
 
