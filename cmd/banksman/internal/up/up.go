@@ -228,7 +228,7 @@ func (s *stack) startServer(ctx context.Context) error {
 // watchServer ends the whole when the server cannot write any more: going on
 // would look alive and decide nothing.
 // It also takes over what banksman creds changes meanwhile: an owner that is
-// added may connect at once. known is the accounts that the server has.
+// added may connect within lookEvery. known is the accounts that the server has.
 func (s *stack) watchServer(known string) {
 	defer close(s.watched)
 	look := time.NewTicker(lookEvery)
