@@ -59,7 +59,7 @@ func newNode(t *testing.T, changes ...streamChange) *node {
 	n := &node{dir: t.TempDir()}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: n.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed,
-		Owners:  []natsd.Owner{{Name: "agents", Pool: true, Caller: true}, {Name: "cli", Caller: true}},
+		Owners:  []natsd.Owner{{Name: "agents", Pool: true, Caller: true}, {Name: "cli", Caller: true}, {Name: "quiet"}},
 		Callers: []natsd.Caller{{Name: "ci"}},
 	}))
 	n.letMeSee(t)

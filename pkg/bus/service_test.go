@@ -100,7 +100,7 @@ func TestServiceCallsThatGetNoAnswer(t *testing.T) {
 	_, err = c.List(why, wire.ListCall{})
 	require.ErrorContains(t, err, "changed my mind")
 
-	worker := n.owner(t)
+	worker, _ := n.client(t, bus.RoleOwner, "quiet")
 	_, err = worker.List(t.Context(), wire.ListCall{})
 	require.ErrorIs(t, err, bus.ErrForbidden, "this owner is no caller")
 }

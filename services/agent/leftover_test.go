@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/store"
 )
 
@@ -34,6 +35,15 @@ func (w *world) leftover(s setup, id string, change func(*store.Session, *pendin
 	return p
 }
 
+// claimed notes in the ledger of s that its worker handed the approval out.
+func (w *world) claimed(s setup, d *hitl.Decision) {
+	w.t.Helper()
+	l, err := gate.OpenLedger(filepath.Join(s.Data, "approvals.jsonl"))
+	require.NoError(w.t, err)
+	require.NoError(w.t, l.Claim(d.InteractionID, d.DecisionID))
+	require.NoError(w.t, l.Close())
+}
+
 // A worker that was killed when a decision had its effect and the people who
 // made it were not told yet: its successor tells them.
 func TestSuccessor_B49_B79_SendsTheReceiptsThatAreMissing(t *testing.T) {
@@ -50,7 +60,8 @@ func TestSuccessor_B49_B79_SendsTheReceiptsThatAreMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := w.leftover(s, name, change)
-			w.decide(p, hitl.Response{Decision: "allow"})
+			d := w.decide(p, hitl.Response{Decision: "allow"})
+			w.claimed(s, d)
 			k := w.worker(s)
 			w.acked(p, hitl.Delivered)
 			w.acked(p, hitl.Applied)
