@@ -160,7 +160,6 @@ func intakeHandover(t *testing.T, e Env) {
 	require.ErrorIs(t, stop(), context.Canceled)
 
 	got := make(chan journal.Delivery, 2*messages) // never closed
-	began := time.Now()
 	running(t, func(ctx context.Context) error {
 		return e.Another.Intake(ctx, 2, func(_ context.Context, d journal.Delivery) {
 			if err := d.Ack(); err != nil {
@@ -173,7 +172,6 @@ func intakeHandover(t *testing.T, e Env) {
 	for len(seen) < messages {
 		seen[next(t, got).Seq] = true
 	}
-	require.Less(t, time.Since(began), journal.AckWait, "nothing had to wait until it was missed")
 	floors(t, e.Another, messages, 0)
 }
 

@@ -75,7 +75,7 @@ func (d *memoryDurable) due(now time.Time) (m *journal.Message, count int, wait 
 			continue
 		}
 		o.count++
-		o.due = now.Add(journal.AckWait)
+		o.due = now.Add(journal.HoldLimit)
 		return &d.stream.msgs[i], o.count, 0
 	}
 	i := d.stream.from(d.next)
@@ -84,7 +84,7 @@ func (d *memoryDurable) due(now time.Time) (m *journal.Message, count int, wait 
 	}
 	m = &d.stream.msgs[i]
 	d.next = m.Seq + 1
-	d.open[m.Seq] = &memoryDelivery{count: 1, due: now.Add(journal.AckWait)}
+	d.open[m.Seq] = &memoryDelivery{count: 1, due: now.Add(journal.HoldLimit)}
 	return m, 1, 0
 }
 

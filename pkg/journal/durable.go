@@ -42,23 +42,39 @@ func (j *JetStream) consume(ctx context.Context, stream, name string, workers in
 		return err
 	}
 	defer p.Close()
-	work := make(chan Delivery) // closed below, by the only sender
+	h := &held{nc: j.nc, msgs: map[string]hold{}}
+	stop := make(chan struct{}) // closed below
+	var telling sync.WaitGroup
+	telling.Go(func() { h.tell(stop) })
+	work := make(chan taken) // closed below, by the only sender
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for d := range work {
-				fn(ctx, d)
+			for t := range work {
+				h.begin(t.msg)
+				fn(ctx, j.delivery(t, h))
 			}
 		})
 	}
-	err = j.feed(ctx, p, work, gather, stream+" "+name)
-	p.GiveBack(nak)
+	err = j.feed(ctx, p, h, work, gather, stream+" "+name)
+	p.GiveBack(func(m *nats.Msg) { j.giveBack(m, h) })
 	close(work)
 	wg.Wait()
+	close(stop)
+	telling.Wait()
 	return err
 }
 
-func (j *JetStream) feed(ctx context.Context, p *pull.Puller, work chan<- Delivery, gather time.Duration, what string) error {
+// taken is a message that the server has delivered to this process.
+type taken struct {
+	msg  *nats.Msg
+	meta pull.Meta
+}
+
+func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held, work chan<- taken, gather time.Duration, what string) error {
+	// What has come and waits behind another message is held, too.
+	look := time.NewTicker(tellEvery)
+	defer look.Stop()
 	var b backoff
 	missing, again, burst := false, true, false
 	for {
@@ -73,16 +89,22 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, work chan<- Delive
 		switch sig {
 		case pull.Message:
 			b, missing = backoff{}, false
+			h.add(m)
 			to := work
 			if gather > 0 && !burst && !pause(ctx, gather) {
 				to = nil // nobody begins with it any more
 			}
 			burst = mt.Pending > 0 || p.Waiting()
-			select {
-			case to <- j.delivery(m, mt):
-			case <-ctx.Done():
-				_ = j.nc.Publish(m.Reply, []byte(nak))
-				return ctx.Err()
+			for given := false; !given; {
+				select {
+				case to <- taken{m, mt}:
+					given = true
+				case <-look.C:
+					p.Ahead(h.add)
+				case <-ctx.Done():
+					j.giveBack(m, h)
+					return ctx.Err()
+				}
 			}
 		case pull.Gone:
 			if !missing {
@@ -107,20 +129,27 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, work chan<- Delive
 	}
 }
 
-func (j *JetStream) delivery(m *nats.Msg, mt pull.Meta) Delivery {
+func (j *JetStream) giveBack(m *nats.Msg, h *held) {
+	h.drop(m)
+	_ = j.nc.Publish(m.Reply, []byte(nak)) // unheard, it goes to another process a little later
+}
+
+func (j *JetStream) delivery(t taken, h *held) Delivery {
+	m := t.msg
 	var used atomic.Bool
 	answer := func(word string) error {
 		if used.Swap(true) {
 			return nil
 		}
+		h.drop(m)
 		if err := j.nc.Publish(m.Reply, []byte(word)); err != nil {
 			return fmt.Errorf("journal: acknowledge %s: %w", m.Subject, err)
 		}
 		return nil
 	}
 	return Delivery{
-		Message:     stamped(m, mt),
-		Redelivered: mt.Deliveries > 1,
+		Message:     stamped(m, t.meta),
+		Redelivered: t.meta.Deliveries > 1,
 		Ack:         func() error { return answer("+ACK") },
 		Nak: func(delay time.Duration) error {
 			if delay <= 0 {

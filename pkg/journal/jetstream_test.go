@@ -428,37 +428,6 @@ func TestFollowLosesNothingOnTheWay(t *testing.T) {
 	require.EqualValues(t, 2, wait(t, got).Seq)
 }
 
-// TestRedeliveryAfterSilence: a process that died holds nothing for long.
-func TestRedeliveryAfterSilence(t *testing.T) {
-	t.Parallel()
-	t.Run("B-48 a message of a dead gateway comes to another one", func(t *testing.T) {
-		t.Parallel()
-		b, nc := provisioned(t)
-		doomed := b.connect(t)
-		got := make(chan journal.Delivery, 2) // never closed
-		died := make(chan error, 1)           // one result, never closed
-		go func() {
-			died <- journal.New(doomed, journal.Options{}).Intake(t.Context(), 1, func(_ context.Context, d journal.Delivery) { got <- d })
-		}()
-		publish(t, nc, subject.Request(ref), nil, []byte("x"))
-		require.False(t, wait(t, got).Redelivered)
-		doomed.Close() // without a word, as a killed process
-		require.ErrorIs(t, wait(t, died), nats.ErrConnectionClosed)
-
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1) // one result, never closed
-		go func() {
-			done <- journal.New(nc, journal.Options{}).Intake(ctx, 1, func(_ context.Context, d journal.Delivery) { got <- d })
-		}()
-		d := wait(t, got)
-		require.True(t, d.Redelivered)
-		require.EqualValues(t, 1, d.Seq)
-		require.NoError(t, d.Ack())
-		cancel()
-		require.ErrorIs(t, wait(t, done), context.Canceled)
-	})
-}
-
 // BenchmarkFollow measures from the start of a write to the follower.
 func BenchmarkFollow(b *testing.B) {
 	_, nc := provisioned(b)

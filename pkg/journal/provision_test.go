@@ -150,7 +150,7 @@ func TestDriftOfConsumers(t *testing.T) {
 	require.NoError(t, err)
 	err = journal.Check(t.Context(), nc, small)
 	require.ErrorIs(t, err, journal.ErrDrift)
-	require.ErrorContains(t, err, `consumer intake of HITL_REQUESTS: ack_wait is 3600000000000, not 10000000000`)
+	require.ErrorContains(t, err, `consumer intake of HITL_REQUESTS: ack_wait is 3600000000000, not 2000000000`)
 	require.ErrorContains(t, err, `consumer intake of HITL_REQUESTS: filter_subjects is null, not ["hitl.req.>","hitl.cxl.>"]`)
 	require.ErrorIs(t, journal.Provision(t.Context(), nc, small), journal.ErrDrift)
 

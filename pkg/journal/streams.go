@@ -32,9 +32,17 @@ const (
 	SessionAge = 30 * 24 * time.Hour
 )
 
-// AckWait is after which time a message that a gateway took and never
-// acknowledged is given to another one.
-const AckWait = 10 * time.Second
+// AckWait is after which time a message that a gateway took is given to another
+// one, unless it says in the meantime that it has it still. HoldLimit is for how
+// long it says so: while the message waits for its turn, and again while it is
+// worked on.
+const (
+	AckWait   = 2 * time.Second
+	HoldLimit = 10 * time.Second
+)
+
+// otherAckWait is the same for those who do not say so.
+const otherAckWait = 10 * time.Second
 
 // defaultMaxBytes keeps every stream from starving another one.
 var defaultMaxBytes = map[string]int64{
@@ -155,10 +163,10 @@ type consumer struct {
 	spec         spec
 }
 
-func durable(stream, name string, ackPending int, filters ...string) consumer {
+func durable(stream, name string, ackWait time.Duration, ackPending int, filters ...string) consumer {
 	s := spec{
 		"durable_name": name, "deliver_policy": "all", "ack_policy": "explicit", "replay_policy": "instant",
-		"ack_wait": AckWait, "max_deliver": -1, "max_ack_pending": ackPending, "max_waiting": 512,
+		"ack_wait": ackWait, "max_deliver": -1, "max_ack_pending": ackPending, "max_waiting": 512,
 		"num_replicas": 0,
 	}
 	if len(filters) == 1 {
@@ -172,14 +180,14 @@ func durable(stream, name string, ackPending int, filters ...string) consumer {
 // consumers lists the shared durables.
 func (c Config) consumers() []consumer {
 	all := []consumer{
-		durable(Requests, IntakeConsumer, 4096, "hitl.req.>", "hitl.cxl.>"),
-		durable(Decisions, SweeperConsumer, 4096, "hitl.dec.>"),
+		durable(Requests, IntakeConsumer, AckWait, 4096, "hitl.req.>", "hitl.cxl.>"),
+		durable(Decisions, SweeperConsumer, AckWait, 4096, "hitl.dec.>"),
 	}
 	seen := map[string]bool{}
 	notifier := func(tenant string) {
 		if name := NotifierDurable(tenant); !seen[name] {
 			seen[name] = true
-			all = append(all, durable(Events, name, 1024, "hitl.ixe."+subject.Token(tenant)+".>"))
+			all = append(all, durable(Events, name, otherAckWait, 1024, "hitl.ixe."+subject.Token(tenant)+".>"))
 		}
 	}
 	for _, t := range c.Tenants {
@@ -190,7 +198,7 @@ func (c Config) consumers() []consumer {
 		name := subject.WorkConsumer(p.Tenant, p.Pool)
 		if !seen[strings.Join([]string{Work, name}, " ")] {
 			seen[strings.Join([]string{Work, name}, " ")] = true
-			all = append(all, durable(Work, name, 1024, subject.Work(p.Tenant, p.Pool)))
+			all = append(all, durable(Work, name, otherAckWait, 1024, subject.Work(p.Tenant, p.Pool)))
 		}
 	}
 	if len(c.Tenants) == 0 && len(c.Pools) == 0 {

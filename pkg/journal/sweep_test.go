@@ -42,8 +42,8 @@ func TestASweepMayWait_invariant3(t *testing.T) {
 			return wait(t, done)
 		}
 	}
-	next := func(t *testing.T, nc *nats.Conn, limit time.Duration) {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+	next := func(t *testing.T, nc *nats.Conn) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		got := make(chan journal.Delivery, 1) // never closed
 		err := journal.New(nc, journal.Options{}).Sweep(ctx, 1, func(_ context.Context, d journal.Delivery) {
@@ -58,15 +58,16 @@ func TestASweepMayWait_invariant3(t *testing.T) {
 	t.Run("one that ends gives it back", func(t *testing.T) {
 		t.Parallel()
 		_, nc, _, letGo := held(t)
+		patient(t, nc, journal.Decisions, journal.SweeperConsumer)
 		require.ErrorIs(t, letGo(), context.Canceled)
-		next(t, nc, journal.AckWait/2) // sooner than from a dead one
+		next(t, nc)
 	})
 	t.Run("B-48 one that is killed loses it to another", func(t *testing.T) {
 		t.Parallel()
 		_, nc, holder, letGo := held(t)
 		holder.Close() // without a word
 		require.Error(t, letGo())
-		next(t, nc, patience)
+		next(t, nc)
 	})
 	t.Run("a backlog waits once", func(t *testing.T) {
 		t.Parallel()

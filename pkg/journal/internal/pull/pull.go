@@ -32,6 +32,8 @@ type Puller struct {
 	pull   []byte
 	batch  int
 
+	ahead []*nats.Msg // seen by Ahead and not yet by Receive
+
 	n     uint64    // pulls so far
 	open  int       // what the latest pull may still deliver
 	asked time.Time // when it was sent
@@ -105,6 +107,14 @@ func (p *Puller) Quick() bool {
 func (p *Puller) Receive(ctx context.Context) (*nats.Msg, Meta, Signal) {
 	for {
 		// What has arrived comes before any doubt about what has not.
+		if len(p.ahead) > 0 {
+			m := p.ahead[0]
+			p.ahead = p.ahead[1:]
+			if m, meta, s, ok := p.sort(m); ok {
+				return m, meta, s
+			}
+			continue
+		}
 		select {
 		case m := <-p.msgs:
 			if m, meta, s, ok := p.sort(m); ok {
@@ -166,25 +176,37 @@ func (p *Puller) sort(m *nats.Msg) (*nats.Msg, Meta, Signal, bool) {
 func (p *Puller) Over() bool { return p.open <= 0 }
 
 // Waiting reports whether something has come that Receive did not return yet.
-func (p *Puller) Waiting() bool { return len(p.msgs) > 0 }
+func (p *Puller) Waiting() bool { return len(p.ahead)+len(p.msgs) > 0 }
+
+// Ahead calls fn for the messages that have come and that neither Receive has
+// returned nor Ahead has named yet.
+func (p *Puller) Ahead(fn func(*nats.Msg)) {
+	for {
+		select {
+		case m := <-p.msgs:
+			p.ahead = append(p.ahead, m)
+			if strings.HasPrefix(m.Reply, ackPrefix) {
+				fn(m)
+			}
+		default:
+			return
+		}
+	}
+}
 
 // Dead reports whether the connection is closed for good.
 func (p *Puller) Dead() bool { return p.nc.IsClosed() }
 
-// GiveBack ends the pull that is waiting and answers what it delivered with
-// word, so that another process need not wait for it.
-func (p *Puller) GiveBack(word string) {
+// GiveBack ends the pull that is waiting and calls fn for what it delivered, so
+// that another process need not wait for it.
+func (p *Puller) GiveBack(fn func(*nats.Msg)) {
 	if p.sub.Drain() != nil || p.nc.FlushTimeout(time.Second) != nil {
 		return // the server will find out by itself
 	}
-	for {
-		select {
-		case m := <-p.msgs:
-			if _, _, sig, ok := p.sort(m); ok && sig == Message {
-				_ = p.nc.Publish(m.Reply, []byte(word))
-			}
-		default:
-			return
+	p.Ahead(func(*nats.Msg) {})
+	for _, m := range p.ahead {
+		if _, _, sig, ok := p.sort(m); ok && sig == Message {
+			fn(m)
 		}
 	}
 }

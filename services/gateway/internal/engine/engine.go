@@ -203,7 +203,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // else anyway.
 func bounded(fn func(context.Context, journal.Delivery)) func(context.Context, journal.Delivery) {
 	return func(ctx context.Context, d journal.Delivery) {
-		ctx, cancel := context.WithTimeout(ctx, journal.AckWait)
+		ctx, cancel := context.WithTimeout(ctx, journal.HoldLimit)
 		defer cancel()
 		fn(ctx, d)
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -24,6 +26,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(holderEnv); url != "" {
+		fmt.Fprintln(os.Stderr, hold(url))
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m,
 		// The embedded server's own, which outlive its shutdown by a moment.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushLoop"),
