@@ -54,6 +54,7 @@ type memory struct {
 	Asked   bool              `json:"asked"` // the step's words are out
 	Stopped bool              `json:"stopped"`
 	Results map[string]result `json:"results,omitempty"` // of the step's asks
+	Bye     bool              `json:"bye,omitempty"`     // the last words are out
 }
 
 func (m memory) over() bool { return m.Step >= len(script) }
@@ -222,27 +223,44 @@ func (r *run) tidy() {
 
 // converse is the conversation. It ends with Kill.
 func (r *run) converse() {
-	if m := r.state(); m.Round > 0 && (m.over() || m.Stopped) {
+	if m := r.state(); m.Round > 0 && (m.Bye || m.Stopped) {
 		r.host.Emit(runtime.Turn{Assistant: false})
 	}
 	for r.ctx.Err() == nil {
 		m := r.state()
-		if m.Round == 0 || m.over() || m.Stopped {
+		switch {
+		case m.Round == 0 || m.Bye || m.Stopped:
 			if !r.idle(m) {
 				return
 			}
 			continue
-		}
-		r.host.Emit(runtime.Turn{Assistant: true})
-		if !r.play(&script[m.Step]) {
+		case m.over():
+			r.end()
 			continue
 		}
-		if r.state().over() {
-			r.say(bye)
-			r.host.Emit(runtime.TurnDone{Reason: runtime.EndTurn})
-			r.host.Emit(runtime.Turn{Assistant: false})
-		}
+		r.host.Emit(runtime.Turn{Assistant: true})
+		r.play(&script[m.Step])
 	}
+}
+
+// end says the last words.
+func (r *run) end() {
+	r.say(bye)
+	r.host.Emit(runtime.TurnDone{Reason: runtime.EndTurn})
+	if r.told() {
+		r.update(func(m *memory) { m.Bye = true })
+		r.host.Emit(runtime.Turn{Assistant: false})
+	}
+}
+
+// told waits until all words are stored. If it reports false, this process is at
+// its end, and a successor repeats them.
+func (r *run) told() bool {
+	if r.ctx.Err() == nil && r.host.Flush(r.ctx) == nil && r.ctx.Err() == nil {
+		return true
+	}
+	<-r.ctx.Done()
+	return false
 }
 
 // idle waits for a message and reacts to it.
@@ -271,8 +289,8 @@ func (r *run) idle(m memory) bool {
 	return true
 }
 
-// play does one step. It reports false when it did not get to the end.
-func (r *run) play(st *step) bool {
+// play does one step, as far as it gets.
+func (r *run) play(st *step) {
 	if !r.state().Asked {
 		r.say(st.intro)
 		for i := range st.asks {
@@ -281,8 +299,9 @@ func (r *run) play(st *step) bool {
 			r.host.Emit(runtime.ToolStart{ID: r.callID(a), Name: name})
 			r.host.Emit(runtime.ToolEnd{ID: r.callID(a), Name: name, Input: input})
 		}
-		if r.ctx.Err() != nil || r.state().Stopped {
-			return r.stopped()
+		if !r.told() || r.state().Stopped {
+			r.stopped()
+			return
 		}
 		r.update(func(m *memory) { m.Asked = true })
 	}
@@ -293,7 +312,8 @@ func (r *run) play(st *step) bool {
 	for len(told) < len(st.asks) {
 		m := r.state()
 		if m.Stopped {
-			return r.stopped()
+			r.stopped()
+			return
 		}
 		for i := range st.asks {
 			a := &st.asks[i]
@@ -306,7 +326,8 @@ func (r *run) play(st *step) bool {
 			r.say(reaction(a, &res))
 			if res.Content.Interrupt {
 				r.update(func(m *memory) { m.Stopped = true })
-				return r.stopped()
+				r.stopped()
+				return
 			}
 		}
 		if len(told) == len(st.asks) {
@@ -317,22 +338,22 @@ func (r *run) play(st *step) bool {
 		case p := <-r.prompts:
 			r.say("I heard you (\"" + strings.TrimSpace(p.Text) + "\"), but I still wait for the decision above.")
 		case <-r.ctx.Done():
-			return false
+			return
 		}
 	}
-	r.update(func(m *memory) {
-		m.Step++
-		m.Try, m.Asked, m.Results = 0, false, map[string]result{}
-	})
-	return r.ctx.Err() == nil
+	if r.told() {
+		r.update(func(m *memory) {
+			m.Step++
+			m.Try, m.Asked, m.Results = 0, false, map[string]result{}
+		})
+	}
 }
 
-func (r *run) stopped() bool {
+func (r *run) stopped() {
 	if r.ctx.Err() == nil {
 		r.host.Emit(runtime.TurnDone{Reason: runtime.Interrupted})
 		r.host.Emit(runtime.Turn{Assistant: false})
 	}
-	return false
 }
 
 func (r *run) result(a *ask) (result, bool) {

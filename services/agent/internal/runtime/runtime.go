@@ -61,6 +61,9 @@ type Host interface {
 	Withdraw(id, reason string)
 	// Remember replaces the run's memory; it is on disk when it returns.
 	Remember(memory json.RawMessage) error
+	// Flush returns nil when all that was emitted is stored. A run whose memory
+	// says that something was told remembers it after that.
+	Flush(ctx context.Context) error
 }
 
 // Reasons of TurnDone that every runtime uses; others are its own.

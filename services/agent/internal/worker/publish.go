@@ -63,10 +63,16 @@ type publisher struct {
 	closed bool          // nothing more is taken
 	news   chan struct{} // has one element when the queue grew or was closed
 	room   chan struct{} // closed and replaced when the queue shrank
+	ended  chan struct{} // closed when run ends
 }
 
+var errNotStored = errors.New("the session's stream has ended")
+
 func newPublisher(s sink, session subject.Session, log *slog.Logger) *publisher {
-	return &publisher{sink: s, session: session, log: log, news: make(chan struct{}, 1), room: make(chan struct{})}
+	return &publisher{
+		sink: s, session: session, log: log,
+		news: make(chan struct{}, 1), room: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 // push never waits. After close it does nothing.
@@ -74,9 +80,6 @@ func (p *publisher) push(it item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		if it.mark != nil {
-			close(it.mark)
-		}
 		return
 	}
 	p.queue = append(p.queue, it)
@@ -108,13 +111,17 @@ func (p *publisher) waitRoom(ctx context.Context) {
 	}
 }
 
-// flush returns when everything pushed before is out, or ctx ends.
-func (p *publisher) flush(ctx context.Context) {
+// flush returns nil when everything pushed before is out.
+func (p *publisher) flush(ctx context.Context) error {
 	mark := make(chan struct{})
 	p.push(item{mark: mark})
 	select {
 	case <-mark:
+		return nil
+	case <-p.ended:
+		return errNotStored
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -191,14 +198,10 @@ func (p *publisher) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for _, it := range p.queue {
-		if it.mark != nil {
-			close(it.mark)
-		}
-	}
 	p.queue, p.bytes = nil, 0
 	close(p.room)
 	p.room = make(chan struct{})
+	close(p.ended)
 }
 
 func gather(deltas []delta, d delta) []delta {

@@ -145,17 +145,16 @@ func TestPublisher_FlushWaitsAndRoomIsBounded(t *testing.T) {
 		require.Error(t, full.Err(), "there was room")
 		cancel()
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
-		p.flush(late)
-		require.Error(t, late.Err(), "flushed what was not stored")
+		require.ErrorIs(t, p.flush(late), context.DeadlineExceeded, "flushed what was not stored")
 		cancel()
 
 		close(r.hold)
 		p.waitRoom(t.Context())
-		p.flush(t.Context())
+		require.NoError(t, p.flush(t.Context()))
 		require.Len(t, r.list(), 4)
 		p.close()
 		wg.Wait()
-		p.flush(t.Context()) // nobody is left to wait for
+		require.ErrorIs(t, p.flush(t.Context()), errNotStored, "nobody is left who would store it")
 	})
 }
 

@@ -71,7 +71,7 @@ func newSession(w *Worker, rec *store.Session) *session {
 		Before: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, flushLimit)
 			defer cancel()
-			s.pub.flush(ctx)
+			_ = s.pub.flush(ctx) // people can decide without the words before
 		},
 	})
 	s.gate.Resend(rec.Receipts)
@@ -394,6 +394,9 @@ func (s *session) Remember(memory json.RawMessage) error {
 	s.rec.Memory = memory
 	return s.w.dir.Save(&s.rec)
 }
+
+// Flush implements runtime.Host.
+func (s *session) Flush(ctx context.Context) error { return s.pub.flush(ctx) }
 
 // KeepAsk implements gate.Keeper.
 func (s *session) KeepAsk(k gate.Kept) error {
