@@ -43,7 +43,7 @@ func (h *host) Flush(ctx context.Context) error {
 }
 
 // What a killed demo remembers as told is stored: its successor repeats the rest.
-func TestDemo_D0_47_B49_ForgetsNoWordsWhenItIsKilled(t *testing.T) {
+func TestDemo_D3_06_ForgetsNoWordsWhenItIsKilled(t *testing.T) {
 	t.Parallel()
 	last := len(script) - 1
 	results := map[string]result{}
