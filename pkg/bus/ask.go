@@ -414,7 +414,7 @@ func (a *ask) found(m *nats.Msg, err error) (*Answer, error) {
 // interaction.
 func (a *ask) verify(m *nats.Msg) (*hitl.Decision, error) {
 	subj := subject.Decision(a.ref)
-	err := hitl.Verify(a.c.keys, m.Header.Get(hitl.HeaderSigner), m.Header.Get(hitl.HeaderSignature), subj, m.Data)
+	err := hitl.Verify(a.c.keys.Public(), m.Header.Get(hitl.HeaderSigner), m.Header.Get(hitl.HeaderSignature), subj, m.Data)
 	var d *hitl.Decision
 	if err == nil {
 		d, err = hitl.ParseDecision(m.Data)

@@ -3,7 +3,6 @@ package bus
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"log/slog"
 	"sync"
 
@@ -33,7 +32,7 @@ type Options struct {
 // Client is a connection to the bus. Its methods are safe for concurrent use.
 type Client struct {
 	cred   *Credentials
-	keys   map[string]ed25519.PublicKey
+	keys   *Keyring
 	worker string
 	log    *slog.Logger
 	link   *link.Link
@@ -64,7 +63,7 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 		return nil, err
 	}
 	return &Client{
-		cred: cred, keys: cred.PublicDecisionKeys(), worker: o.Worker, log: logger, link: l,
+		cred: cred, keys: NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l,
 		transcripts: map[string]*transcript{},
 	}, nil
 }

@@ -73,7 +73,7 @@ var (
 )
 
 // Credentials is one identity on the bus, as stored in a credential file.
-// Printing or logging a value shows neither Seed nor SigningKey.
+// Printing or logging a value shows none of its secrets.
 type Credentials struct {
 	V      int      `json:"v"`
 	Role   Role     `json:"role"`
@@ -83,12 +83,24 @@ type Credentials struct {
 	// Seed is the NKey user seed ("SU...").
 	Seed string `json:"seed"`
 	// DecisionKeys are the public keys a decision may be signed with, by key
-	// id; standard base64 of the 32 bytes. More than one during a rotation.
+	// id; standard base64 of the 32 bytes. More than one during a rotation. A
+	// gateway also has those that were dropped: it reads old records.
 	DecisionKeys map[string]string `json:"decision_keys,omitempty"`
 	// SigningKey is the Ed25519 seed decisions are signed with, standard
 	// base64. Gateway only.
 	SigningKey   string `json:"signing_key,omitempty"`
 	SigningKeyID string `json:"signing_key_id,omitempty"`
+	// NextSigningKey is the seed of a key that is announced and not used yet:
+	// its public half is in DecisionKeys. Gateway only.
+	NextSigningKey string `json:"next_signing_key,omitempty"`
+
+	from origin
+}
+
+// origin is the file that a credential was read from, as it was then.
+type origin struct {
+	path string // empty: no file
+	info os.FileInfo
 }
 
 // DecisionKeyID names a decision key: the first 16 hex digits of the SHA-256
@@ -135,7 +147,11 @@ func LoadCredentials(path string) (*Credentials, error) {
 	if errors.As(err, &ce) {
 		ce.Path = path
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	c.from = origin{path, info}
+	return c, nil
 }
 
 // parseCredentials reads the content of a credential file. The error, if any,
@@ -228,7 +244,7 @@ func (c *Credentials) Validate() error {
 		return fail("decision_keys", "missing: no decision could be verified")
 	}
 	if c.Role != RoleGateway {
-		if c.SigningKey != "" || c.SigningKeyID != "" {
+		if c.SigningKey != "" || c.SigningKeyID != "" || c.NextSigningKey != "" {
 			return fail("signing_key", "present in a credential of role %q: only a gateway may hold it", c.Role)
 		}
 		return nil
@@ -244,6 +260,15 @@ func (c *Credentials) Validate() error {
 	}
 	if _, ok := keys[c.SigningKeyID]; !ok {
 		return fail("decision_keys", "lacks the signing key %s", c.SigningKeyID)
+	}
+	if c.NextSigningKey == "" {
+		return nil
+	}
+	if _, err := signingKey("next_signing_key", c.NextSigningKey); err != nil {
+		return err
+	}
+	if id := c.NextKeyID(); keys[id] == nil {
+		return fail("decision_keys", "lacks the next signing key %s", id)
 	}
 	return nil
 }
@@ -375,16 +400,31 @@ func (c *Credentials) Signer() (keyID string, key ed25519.PrivateKey, err error)
 	if c.SigningKey == "" {
 		return "", nil, ErrNoSigner
 	}
-	raw, err := base64.StdEncoding.DecodeString(c.SigningKey)
-	if err != nil || len(raw) != ed25519.SeedSize {
-		return "", nil, &CredentialsError{Field: "signing_key", Err: fmt.Errorf("not standard base64 of %d bytes", ed25519.SeedSize)}
+	if key, err = signingKey("signing_key", c.SigningKey); err != nil {
+		return "", nil, err
 	}
-	key = ed25519.NewKeyFromSeed(raw)
 	id := DecisionKeyID(key.Public().(ed25519.PublicKey))
 	if c.SigningKeyID != id {
 		return "", nil, &CredentialsError{Field: "signing_key_id", Err: fmt.Errorf("the key's id is %s", id)}
 	}
 	return id, key, nil
+}
+
+// NextKeyID is the id of the key that is announced; empty if there is none.
+func (c *Credentials) NextKeyID() string {
+	key, err := signingKey("next_signing_key", c.NextSigningKey)
+	if err != nil {
+		return ""
+	}
+	return DecisionKeyID(key.Public().(ed25519.PublicKey))
+}
+
+func signingKey(field, text string) (ed25519.PrivateKey, error) {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(raw) != ed25519.SeedSize {
+		return nil, &CredentialsError{Field: field, Err: fmt.Errorf("not standard base64 of %d bytes", ed25519.SeedSize)}
+	}
+	return ed25519.NewKeyFromSeed(raw), nil
 }
 
 // String names the identity without its secrets.

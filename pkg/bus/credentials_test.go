@@ -47,7 +47,11 @@ func TestCredentialsRoundTrip(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "also over a file that was open to others")
 	got, err := bus.LoadCredentials(path)
 	require.NoError(t, err)
-	require.Equal(t, c, got)
+	want, err := json.Marshal(c)
+	require.NoError(t, err)
+	have, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), string(have))
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file stays")
@@ -98,8 +102,16 @@ func TestCredentialsRefused(t *testing.T) {
 		"no signing key id":   {drop("signing_key_id"), "signing_key_id", "missing"},
 		"other signing key":   {set("signing_key", other.SigningKey), "signing_key_id", other.SigningKeyID},
 		"owner with a key":    {asOwner, "signing_key", "only a gateway"},
-		"unknown field":       {set("password", "x"), "", "unknown field"},
-		"wrong type":          {set("seed", 7), "", `field "seed"`},
+		"owner with the next key": {func(m map[string]any) {
+			asOwner(m)
+			m["next_signing_key"] = m["signing_key"]
+			delete(m, "signing_key")
+			delete(m, "signing_key_id")
+		}, "signing_key", "only a gateway"},
+		"short next key":   {set("next_signing_key", "AAAA"), "next_signing_key", "base64 of 32 bytes"},
+		"unknown next key": {set("next_signing_key", other.SigningKey), "decision_keys", "lacks the next signing key"},
+		"unknown field":    {set("password", "x"), "", "unknown field"},
+		"wrong type":       {set("seed", 7), "", `field "seed"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +134,7 @@ func TestCredentialsRefused(t *testing.T) {
 			require.ErrorContains(t, err, path)
 			require.NotContains(t, err.Error(), good.Seed)
 			require.NotContains(t, err.Error(), good.SigningKey)
+			require.NotContains(t, err.Error(), other.SigningKey)
 		})
 	}
 }

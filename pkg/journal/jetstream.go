@@ -33,6 +33,9 @@ type Options struct {
 	// Keys are the public keys by id whose decisions count; the signer's own
 	// is added. Keys that were rotated out stay here as long as the record.
 	Keys map[string]ed25519.PublicKey
+	// Current, if set, takes the place of both and is asked for each decision:
+	// keys can then be rotated while this runs. Safe for concurrent use.
+	Current func() (Signer, map[string]ed25519.PublicKey)
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 	// Timeout of one attempt of a call; default 2 s. Calls are repeated until
@@ -46,26 +49,24 @@ type Options struct {
 // attempt could not be accounted for).
 type JetStream struct {
 	api
-	signer Signer
-	keys   map[string]ed25519.PublicKey
-	log    *slog.Logger
+	current func() (Signer, map[string]ed25519.PublicKey)
+	log     *slog.Logger
 }
 
 var _ Journal = (*JetStream)(nil)
 
 // New makes a Journal on nc. The streams must exist, see Provision and Check.
 func New(nc *nats.Conn, o Options) *JetStream {
-	j := &JetStream{
-		api:    api{nc: nc, timeout: o.Timeout},
-		signer: o.Signer,
-		keys:   map[string]ed25519.PublicKey{},
-		log:    o.Logger,
-	}
-	for id, key := range o.Keys {
-		j.keys[id] = key
-	}
-	if len(o.Signer.Key) == ed25519.PrivateKeySize {
-		j.keys[o.Signer.KeyID] = o.Signer.Key.Public().(ed25519.PublicKey)
+	j := &JetStream{api: api{nc: nc, timeout: o.Timeout}, current: o.Current, log: o.Logger}
+	if j.current == nil {
+		keys := map[string]ed25519.PublicKey{}
+		for id, key := range o.Keys {
+			keys[id] = key
+		}
+		if len(o.Signer.Key) == ed25519.PrivateKeySize {
+			keys[o.Signer.KeyID] = o.Signer.Key.Public().(ed25519.PublicKey)
+		}
+		j.current = func() (Signer, map[string]ed25519.PublicKey) { return o.Signer, keys }
 	}
 	if j.timeout <= 0 {
 		j.timeout = 2 * time.Second
@@ -86,7 +87,8 @@ const (
 // Decide implements Journal. The time of a decision that was just won is this
 // process's clock at the acknowledgement; everywhere else it is the server's.
 func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*StoredDecision, bool, error) {
-	if len(j.signer.Key) != ed25519.PrivateKeySize {
+	signer, _ := j.current()
+	if len(signer.Key) != ed25519.PrivateKeySize {
 		return nil, false, errors.New("journal: no signing key")
 	}
 	body, err := hitl.Marshal(d)
@@ -99,8 +101,8 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 	subj := subject.Decision(ref)
 	header := nats.Header{
 		expectHeader:         {expectNone},
-		hitl.HeaderSigner:    {j.signer.KeyID},
-		hitl.HeaderSignature: {hitl.Sign(j.signer.Key, subj, body)},
+		hitl.HeaderSigner:    {signer.KeyID},
+		hitl.HeaderSignature: {hitl.Sign(signer.Key, subj, body)},
 	}
 	var b backoff
 	doubt := false // an earlier try may have landed
@@ -173,7 +175,8 @@ func (j *JetStream) decisionOnce(ctx context.Context, ref subject.Ref) (*StoredD
 }
 
 func (j *JetStream) verify(m *Message) (*StoredDecision, error) {
-	d, err := Verify(j.keys, m)
+	_, keys := j.current()
+	d, err := Verify(keys, m)
 	if errors.Is(err, ErrUnsigned) {
 		j.log.Error("a decision without a valid signature is in the record", "subject", m.Subject, "seq", m.Seq)
 	}

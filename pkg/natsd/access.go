@@ -53,7 +53,7 @@ const (
 // the user's permissions all follow from it, so they cannot drift apart.
 type access struct {
 	account string
-	key     string   // public NKey
+	keys    []string // public NKeys; several during a rotation
 	calls   []call   // services of CORE it may call
 	hears   []string // streams of CORE it receives
 	serves  []string // services it offers to CORE
@@ -73,11 +73,11 @@ func accountName(role bus.Role, tenant, name string) string {
 	return string(role) + "+" + tenant + "+" + name
 }
 
-func ownerAccess(o Owner, key string) access {
+func ownerAccess(o Owner, keys []string) access {
 	to := o.Tenant + "." + o.Name
 	a := access{
 		account: accountName(bus.RoleOwner, o.Tenant, o.Name),
-		key:     key,
+		keys:    keys,
 		calls: []call{
 			{subject: "hitl.req." + to + ".*"},
 			{subject: "hitl.cxl." + to + ".*"},
@@ -106,8 +106,8 @@ func ownerAccess(o Owner, key string) access {
 	return a
 }
 
-func callerAccess(c Caller, key string) access {
-	a := access{account: accountName(bus.RoleCaller, c.Tenant, c.Name), key: key}
+func callerAccess(c Caller, keys []string) access {
+	a := access{account: accountName(bus.RoleCaller, c.Tenant, c.Name), keys: keys}
 	a.addCaller(c.Tenant, c.Name)
 	return a
 }
@@ -119,10 +119,10 @@ func (a *access) addCaller(tenant, name string) {
 
 // notifierAccess: one durable of the event stream, the service API under a
 // name of its own, and a ledger in a JetStream of its own.
-func notifierAccess(tenant, key string) access {
+func notifierAccess(tenant string, keys []string) access {
 	return access{
 		account: accountName(bus.RoleNotifier, tenant, ""),
-		key:     key,
+		keys:    keys,
 		calls: append(
 			pullAndAck(streamEvents, notifierDurable(tenant)),
 			serviceCall(tenant, reservedName),
@@ -193,10 +193,10 @@ var openAPI = []string{
 // be written or seen there. CORE offers the management of streams below seal, a
 // subject that is a secret of the configuration: no client knows it, so none
 // can name it as a reply subject.
-func provisionerAccess(key, seal string) access {
+func provisionerAccess(keys []string, seal string) access {
 	return access{
 		account: provisionerAccount,
-		key:     key,
+		keys:    keys,
 		calls: []call{
 			{subject: seal + ".STREAM.>", as: "$JS.API.STREAM.>"},
 			{subject: seal + ".CONSUMER.>", as: "$JS.API.CONSUMER.>"},

@@ -255,8 +255,13 @@ type state struct {
 	Plan Plan `json:"plan"`
 	// Keys are the public NKeys by credential file name.
 	Keys map[string]string `json:"keys"`
-	// DecisionKeys are the public decision keys by id.
+	// OldKeys are those that were replaced and are accepted still.
+	OldKeys map[string][]string `json:"old_keys,omitempty"`
+	// DecisionKeys are the public decision keys by id, as askers accept them.
 	DecisionKeys map[string]string `json:"decision_keys"`
+	// Dropped are the ids of decision keys that only gateways have still, to
+	// read what is on record.
+	Dropped []string `json:"dropped_decision_keys,omitempty"`
 	// Seal is the secret subject prefix of the sealed API. No client needs it.
 	Seal string `json:"seal"`
 }
@@ -297,7 +302,7 @@ func credentialsName(role bus.Role, tenant, name string) string {
 }
 
 func readState(dir string) (*state, error) {
-	st := &state{Keys: map[string]string{}, DecisionKeys: map[string]string{}}
+	st := &state{Keys: map[string]string{}, OldKeys: map[string][]string{}, DecisionKeys: map[string]string{}}
 	raw, err := os.ReadFile(planFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return st, nil
@@ -310,6 +315,9 @@ func readState(dir string) (*state, error) {
 	}
 	if st.Keys == nil || st.DecisionKeys == nil {
 		return nil, fmt.Errorf("%s: keys or decision_keys missing", planFile(dir))
+	}
+	if st.OldKeys == nil { // "null" is as good as nothing
+		st.OldKeys = map[string][]string{}
 	}
 	return st, nil
 }

@@ -42,9 +42,9 @@ func FuzzPlan(f *testing.F) {
 			require.NotEmpty(t, fe.Field)
 			return
 		}
-		keys := map[string]string{}
+		keys := map[string][]string{}
 		for _, id := range p.identities() {
-			keys[id.file()] = "UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+			keys[id.file()] = []string{"UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
 		}
 		require.NoError(t, os.WriteFile(AccountsFile(dir), []byte(renderAccounts(&p, keys, "sealed-x")), 0o600))
 		require.NoError(t, os.WriteFile(ConfigFile(dir), []byte(renderServer(&p)), 0o600))

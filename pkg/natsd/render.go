@@ -57,7 +57,7 @@ func renderServer(p *Plan) string {
 
 // renderAccounts writes accounts.conf. keys are the public NKeys by credential
 // file name, seal the secret prefix of the sealed API.
-func renderAccounts(p *Plan, keys map[string]string, seal string) string {
+func renderAccounts(p *Plan, keys map[string][]string, seal string) string {
 	others := []access{provisionerAccess(keys[credentialsName(bus.RoleProvisioner, "", "")], seal)}
 	for _, t := range p.Tenants {
 		others = append(others, notifierAccess(t, keys[credentialsName(bus.RoleNotifier, t, "")]))
@@ -74,7 +74,7 @@ func renderAccounts(p *Plan, keys map[string]string, seal string) string {
 	fmt.Fprintf(&b, "system_account: %s\naccounts {\n", systemAccount)
 	fmt.Fprintf(&b, "  %s { exports: [ { service: \"$JS.API.>\" }, { service: %s } ] }\n", systemAccount, quote(nowhere))
 	fmt.Fprintf(&b, "  %s {\n    jetstream: enabled\n    users: [\n", coreAccount)
-	writeUser(&b, keys[credentialsName(bus.RoleGateway, "", "")], gatewayPublish(), gatewaySubscribe())
+	writeUsers(&b, keys[credentialsName(bus.RoleGateway, "", "")], gatewayPublish(), gatewaySubscribe())
 	b.WriteString("    ]\n    exports: [\n")
 	for _, a := range others {
 		writeExports(&b, a.account, a.calls, a.hears)
@@ -150,19 +150,22 @@ func writeImport(b *strings.Builder, kind, from, subject, as string) {
 	fmt.Fprintf(b, "      { %s: { account: %s, subject: %s }%s }\n", kind, quote(from), quote(subject), to)
 }
 
-func writeUser(b *strings.Builder, key string, publish, subscribe []string) {
-	fmt.Fprintf(b, "      { nkey: %s, permissions: {\n", key)
-	for _, part := range []struct {
-		name     string
-		subjects []string
-	}{{"publish", publish}, {"subscribe", subscribe}} {
-		fmt.Fprintf(b, "        %s: { allow: [\n", part.name)
-		for _, s := range part.subjects {
-			fmt.Fprintf(b, "          %s\n", quote(s))
+// writeUsers writes one user for each key, all with the same rights.
+func writeUsers(b *strings.Builder, keys, publish, subscribe []string) {
+	for _, key := range keys {
+		fmt.Fprintf(b, "      { nkey: %s, permissions: {\n", key)
+		for _, part := range []struct {
+			name     string
+			subjects []string
+		}{{"publish", publish}, {"subscribe", subscribe}} {
+			fmt.Fprintf(b, "        %s: { allow: [\n", part.name)
+			for _, s := range part.subjects {
+				fmt.Fprintf(b, "          %s\n", quote(s))
+			}
+			b.WriteString("        ] }\n")
 		}
-		b.WriteString("        ] }\n")
+		b.WriteString("      } }\n")
 	}
-	b.WriteString("      } }\n")
 }
 
 func writeAccount(b *strings.Builder, a *access) {
@@ -175,9 +178,11 @@ func writeAccount(b *strings.Builder, a *access) {
 	}
 	b.WriteString("    users: [\n")
 	if a.account == provisionerAccount {
-		fmt.Fprintf(b, "      { nkey: %s }\n", a.key)
+		for _, key := range a.keys {
+			fmt.Fprintf(b, "      { nkey: %s }\n", key)
+		}
 	} else {
-		writeUser(b, a.key, a.canPublish(), a.canSubscribe())
+		writeUsers(b, a.keys, a.canPublish(), a.canSubscribe())
 	}
 	b.WriteString("    ]\n    exports: [\n")
 	writeExports(b, coreAccount, calls(a.serves), a.sends)

@@ -29,10 +29,9 @@ var ErrUnknownIdentity = errors.New("natsd: no such owner or caller")
 // takes the result over by Server.Reload.
 //
 // A credential file that was moved elsewhere is not replaced: its public key is
-// on record in plan.json. To issue a new key for an owner or caller, Remove it
-// and add it again.
+// on record in plan.json. RotateKey issues a new one.
 func Write(p Plan) error {
-	return change(p.Dir, func(old Plan) (Plan, error) {
+	return changePlan(p.Dir, func(old Plan) (Plan, error) {
 		dir := p.Dir
 		p.Dir = old.Dir
 		if p.StoreDir != "" {
@@ -58,7 +57,7 @@ func AddOwner(dir string, o Owner) error {
 // file. Its connections end when the server reloads.
 func Remove(dir, tenant, name string) error {
 	tenant = cmp.Or(tenant, bus.DefaultTenant)
-	return change(dir, func(old Plan) (Plan, error) {
+	return changePlan(dir, func(old Plan) (Plan, error) {
 		p := old
 		p.Owners = slices.DeleteFunc(slices.Clone(old.Owners), func(o Owner) bool { return o.Tenant == tenant && o.Name == name })
 		p.Callers = slices.DeleteFunc(slices.Clone(old.Callers), func(c Caller) bool { return c.Tenant == tenant && c.Name == name })
@@ -69,8 +68,16 @@ func Remove(dir, tenant, name string) error {
 	})
 }
 
-// change runs one change of the files below dir, one process at a time.
-func change(dir string, edit func(old Plan) (Plan, error)) error {
+func changePlan(dir string, edit func(old Plan) (Plan, error)) error {
+	return change(dir, func(st *state) (err error) {
+		st.Plan, err = edit(st.Plan)
+		return err
+	})
+}
+
+// change runs one change of the files below dir, one process at a time. edit
+// gets the state with the absolute directory in its plan.
+func change(dir string, edit func(*state) error) error {
 	if dir == "" {
 		return badField("dir", "missing")
 	}
@@ -92,9 +99,8 @@ func change(dir string, edit func(old Plan) (Plan, error)) error {
 	if err != nil {
 		return err
 	}
-	old := st.Plan
-	old.Dir = dir
-	if st.Plan, err = edit(old); err != nil {
+	st.Plan.Dir = dir
+	if err := edit(st); err != nil {
 		return err
 	}
 	return st.write(dir)
@@ -144,28 +150,25 @@ func (st *state) write(dir string) error {
 		return used
 	})
 	st.Keys = keys
+	accepted := map[string][]string{}
+	for file, key := range keys {
+		old := slices.DeleteFunc(slices.Clone(st.OldKeys[file]), func(k string) bool { return k == key })
+		accepted[file] = append([]string{key}, old...)
+	}
+	maps.DeleteFunc(st.OldKeys, func(file string, _ []string) bool { return keys[file] == "" })
 	if st.Seal == "" {
 		st.Seal = "sealed-" + rand.Text()
 	}
 	if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(AccountsFile(dir), []byte(renderAccounts(p, keys, st.Seal))); err != nil {
+	if err := writeFile(AccountsFile(dir), []byte(renderAccounts(p, accepted, st.Seal))); err != nil {
 		return err
 	}
 	if err := writeFile(ConfigFile(dir), []byte(renderServer(p))); err != nil {
 		return err
 	}
-	// The default place is not recorded, so that a data directory can move.
-	saved := *st
-	if saved.Plan.StoreDir == filepath.Join(natsDir(dir), "store") {
-		saved.Plan.StoreDir = ""
-	}
-	raw, err := json.MarshalIndent(saved, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := writeFile(planFile(dir), append(raw, '\n')); err != nil {
+	if err := st.save(dir); err != nil {
 		return err
 	}
 	for _, f := range gone {
@@ -176,9 +179,23 @@ func (st *state) write(dir string) error {
 	return nil
 }
 
+// save writes plan.json.
+func (st *state) save(dir string) error {
+	// The default place is not recorded, so that a data directory can move.
+	saved := *st
+	if saved.Plan.StoreDir == filepath.Join(natsDir(dir), "store") {
+		saved.Plan.StoreDir = ""
+	}
+	raw, err := json.MarshalIndent(saved, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(planFile(dir), append(raw, '\n'))
+}
+
 // writeCredentials keeps or makes the file of one identity and returns its
-// public key. The gateway is the first identity: its decision keys are what
-// all others get.
+// public key. The gateway is the first identity: its decision keys, without
+// those that were dropped, are what all others get.
 func (st *state) writeCredentials(dir string, id identity) (string, error) {
 	path := filepath.Join(dir, "creds", id.file())
 	c, err := bus.LoadCredentials(path)
@@ -202,7 +219,10 @@ func (st *state) writeCredentials(dir string, id identity) (string, error) {
 	}
 	c.Tenant, c.Name, c.URLs = id.tenant, id.name, st.Plan.clientURLs()
 	if id.role == bus.RoleGateway {
-		st.DecisionKeys = c.DecisionKeys
+		st.DecisionKeys = maps.Clone(c.DecisionKeys)
+		for _, id := range st.Dropped {
+			delete(st.DecisionKeys, id)
+		}
 	} else {
 		c.DecisionKeys = st.DecisionKeys
 	}
@@ -232,14 +252,20 @@ func newCredentials(id identity) (*bus.Credentials, error) {
 	if id.role != bus.RoleGateway {
 		return c, nil
 	}
+	c.DecisionKeys = map[string]string{}
+	c.SigningKeyID, c.SigningKey, err = newDecisionKey(c)
+	return c, err
+}
+
+// newDecisionKey adds the public half to c and returns the secret one.
+func newDecisionKey(c *bus.Credentials) (id, seed string, err error) {
 	pub, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
-	c.SigningKeyID = bus.DecisionKeyID(pub)
-	c.SigningKey = base64.StdEncoding.EncodeToString(priv.Seed())
-	c.DecisionKeys = map[string]string{c.SigningKeyID: base64.StdEncoding.EncodeToString(pub)}
-	return c, nil
+	id = bus.DecisionKeyID(pub)
+	c.DecisionKeys[id] = base64.StdEncoding.EncodeToString(pub)
+	return id, base64.StdEncoding.EncodeToString(priv.Seed()), nil
 }
 
 // writeFile replaces a file at once, mode 0600, and leaves an equal one alone.

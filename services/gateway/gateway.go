@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,8 +116,8 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err := g.bind(ctx, &o); err != nil {
 		return g, err
 	}
-	_, key, err := o.Credentials.Signer()
-	if err != nil {
+	ring := bus.NewKeyring(o.Credentials, g.log)
+	if _, _, err := ring.Signer(); err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	if g.conn, err = dial.Service(ctx, "gateway", o.Credentials, o.NATS, g.log); err != nil {
@@ -126,7 +127,11 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	records := journal.New(g.conn.Conn, journal.Options{
-		Signer: journal.NewSigner(key), Keys: o.Credentials.PublicDecisionKeys(), Logger: o.Logger,
+		Logger: o.Logger,
+		Current: func() (journal.Signer, map[string]ed25519.PublicKey) {
+			id, key, _ := ring.Signer() // there is one, see above
+			return journal.Signer{KeyID: id, Key: key}, ring.Public()
+		},
 	})
 	g.engine = engine.New(engine.Options{
 		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,

@@ -24,17 +24,22 @@ func roundTrip(t *testing.T, asker *bus.Client, g *running, key string) time.Dur
 	t.Helper()
 	began := time.Now()
 	got := ask(t, asker, key)
-	ref := subject.NewRef(bus.DefaultTenant, asker.Credentials().Name, hitl.ID(bus.DefaultTenant, asker.Credentials().Name, key, 1))
-	var ix wire.Interaction
-	require.Eventually(t, func() bool {
-		status, raw := g.call("GET", "/api/interactions/"+ref.String(), g.token, "")
-		return status == 200 && json.Unmarshal(raw, &ix) == nil && ix.State == wire.StatePending
-	}, patience, time.Millisecond)
-	status, raw := g.call("POST", "/api/interactions/"+ref.String()+"/decision", g.token,
-		fmt.Sprintf(`{"decision":"allow","digest":%q}`, ix.Digest))
-	require.Equal(t, 200, status, string(raw))
+	g.allow(subject.NewRef(bus.DefaultTenant, asker.Credentials().Name, hitl.ID(bus.DefaultTenant, asker.Credentials().Name, key, 1)))
 	require.Equal(t, hitl.Allowed, take(t, got).Decision.Outcome)
 	return time.Since(began)
+}
+
+// allow waits until an approval is open, and allows it.
+func (r *running) allow(ref subject.Ref) {
+	r.t.Helper()
+	var ix wire.Interaction
+	require.Eventually(r.t, func() bool {
+		status, raw := r.call("GET", "/api/interactions/"+ref.String(), r.token, "")
+		return status == 200 && json.Unmarshal(raw, &ix) == nil && ix.State == wire.StatePending
+	}, patience, time.Millisecond)
+	status, raw := r.call("POST", "/api/interactions/"+ref.String()+"/decision", r.token,
+		fmt.Sprintf(`{"decision":"allow","digest":%q}`, ix.Digest))
+	require.Equal(r.t, 200, status, string(raw))
 }
 
 // flooding publishes total messages without waiting for anything, in the
