@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/bus/internal/link"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 // Client is a connection to the bus. Its methods are safe for concurrent use.
 type Client struct {
 	cred   *Credentials
-	keys   *Keyring
+	keys   *credential.Keyring
 	worker string
 	log    *slog.Logger
 	link   *link.Link
@@ -63,7 +64,7 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 		return nil, err
 	}
 	return &Client{
-		cred: cred, keys: NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l,
+		cred: cred, keys: credential.NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l,
 		transcripts: map[string]*transcript{},
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/credential"
 )
 
 var (
@@ -43,7 +44,7 @@ func RotateKey(dir, name string) error {
 			return fmt.Errorf("%w: %s", ErrNoGatewayFile, path)
 		default:
 			c = &bus.Credentials{
-				V: bus.CredentialsVersion, Role: id.role, Tenant: id.tenant, Name: id.name,
+				V: credential.CredentialsVersion, Role: id.role, Tenant: id.tenant, Name: id.name,
 				URLs: st.Plan.clientURLs(), DecisionKeys: st.DecisionKeys,
 			}
 		}

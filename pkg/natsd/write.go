@@ -17,6 +17,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/credential"
+	"github.com/banksman/banksman/pkg/hitl"
 )
 
 // ErrUnknownIdentity: Remove was asked for an owner or caller that the plan
@@ -248,7 +250,7 @@ func newCredentials(id identity) (*bus.Credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &bus.Credentials{V: bus.CredentialsVersion, Role: id.role, Seed: string(seed)}
+	c := &bus.Credentials{V: credential.CredentialsVersion, Role: id.role, Seed: string(seed)}
 	if id.role != bus.RoleGateway {
 		return c, nil
 	}
@@ -263,7 +265,7 @@ func newDecisionKey(c *bus.Credentials) (id, seed string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	id = bus.DecisionKeyID(pub)
+	id = hitl.KeyID(pub)
 	c.DecisionKeys[id] = base64.StdEncoding.EncodeToString(pub)
 	return id, base64.StdEncoding.EncodeToString(priv.Seed()), nil
 }

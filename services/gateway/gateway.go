@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
@@ -116,7 +117,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err := g.bind(ctx, &o); err != nil {
 		return g, err
 	}
-	ring := bus.NewKeyring(o.Credentials, g.log)
+	ring := credential.NewKeyring(o.Credentials, g.log)
 	if _, _, err := ring.Signer(); err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/gateway"
 )
 
@@ -24,7 +25,7 @@ func credentials(t *testing.T) string {
 	require.NoError(t, err)
 	pub, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	id := bus.DecisionKeyID(pub)
+	id := hitl.KeyID(pub)
 	path := filepath.Join(t.TempDir(), "gateway.json")
 	require.NoError(t, (&bus.Credentials{
 		V: 1, Role: bus.RoleGateway, Tenant: "default", Name: "gateway", URLs: []string{"nats://127.0.0.1:1"}, Seed: string(seed),

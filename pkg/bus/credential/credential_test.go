@@ -1,4 +1,4 @@
-package bus_test
+package credential_test
 
 import (
 	"crypto/ed25519"
@@ -14,12 +14,13 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 
-	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/credential"
+	"github.com/banksman/banksman/pkg/hitl"
 )
 
 // gatewayCredentials makes a complete credential; the other roles' are this
 // one without the signing key.
-func gatewayCredentials(t *testing.T) *bus.Credentials {
+func gatewayCredentials(t *testing.T) *credential.Credentials {
 	t.Helper()
 	kp, err := nkeys.CreateUser()
 	require.NoError(t, err)
@@ -27,9 +28,9 @@ func gatewayCredentials(t *testing.T) *bus.Credentials {
 	require.NoError(t, err)
 	pub, priv, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	id := bus.DecisionKeyID(pub)
-	return &bus.Credentials{
-		V: 1, Role: bus.RoleGateway, Tenant: bus.DefaultTenant, Name: "gateway",
+	id := hitl.KeyID(pub)
+	return &credential.Credentials{
+		V: 1, Role: credential.RoleGateway, Tenant: credential.DefaultTenant, Name: "gateway",
 		URLs: []string{"nats://127.0.0.1:4222"}, Seed: string(seed),
 		DecisionKeys: map[string]string{id: base64.StdEncoding.EncodeToString(pub)},
 		SigningKey:   base64.StdEncoding.EncodeToString(priv.Seed()), SigningKeyID: id,
@@ -45,7 +46,7 @@ func TestCredentialsRoundTrip(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "also over a file that was open to others")
-	got, err := bus.LoadCredentials(path)
+	got, err := credential.LoadCredentials(path)
 	require.NoError(t, err)
 	want, err := json.Marshal(c)
 	require.NoError(t, err)
@@ -62,10 +63,10 @@ func TestCredentialsRoundTrip(t *testing.T) {
 	require.Len(t, id, 16)
 
 	owner := *c
-	owner.Role, owner.SigningKey, owner.SigningKeyID = bus.RoleOwner, "", ""
+	owner.Role, owner.SigningKey, owner.SigningKeyID = credential.RoleOwner, "", ""
 	require.NoError(t, owner.Validate())
 	_, _, err = owner.Signer()
-	require.ErrorIs(t, err, bus.ErrNoSigner)
+	require.ErrorIs(t, err, credential.ErrNoSigner)
 }
 
 func TestCredentialsRefused(t *testing.T) {
@@ -125,8 +126,8 @@ func TestCredentialsRefused(t *testing.T) {
 			require.NoError(t, err)
 			path := filepath.Join(t.TempDir(), "c.json")
 			require.NoError(t, os.WriteFile(path, raw, 0o600))
-			_, err = bus.LoadCredentials(path)
-			var ce *bus.CredentialsError
+			_, err = credential.LoadCredentials(path)
+			var ce *credential.CredentialsError
 			require.ErrorAs(t, err, &ce)
 			require.Equal(t, c.field, ce.Field)
 			require.Equal(t, path, ce.Path)
@@ -146,19 +147,19 @@ func TestCredentialsFileModeAndContent(t *testing.T) {
 	require.NoError(t, gatewayCredentials(t).Save(path))
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o660} {
 		require.NoError(t, os.Chmod(path, mode))
-		_, err := bus.LoadCredentials(path)
-		require.ErrorIs(t, err, bus.ErrCredentialsMode)
+		_, err := credential.LoadCredentials(path)
+		require.ErrorIs(t, err, credential.ErrCredentialsMode)
 		require.ErrorContains(t, err, path)
 		require.ErrorContains(t, err, "chmod 600")
 	}
-	_, err := bus.LoadCredentials(filepath.Join(dir, "none.json"))
+	_, err := credential.LoadCredentials(filepath.Join(dir, "none.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = bus.LoadCredentials(dir)
+	_, err = credential.LoadCredentials(dir)
 	require.Error(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text.json"), []byte(`{"v":1} trailing`), 0o600))
-	_, err = bus.LoadCredentials(filepath.Join(dir, "text.json"))
+	_, err = credential.LoadCredentials(filepath.Join(dir, "text.json"))
 	require.ErrorContains(t, err, "not a credential file")
-	require.Error(t, (&bus.Credentials{V: 1}).Save(filepath.Join(dir, "bad.json")))
+	require.Error(t, (&credential.Credentials{V: 1}).Save(filepath.Join(dir, "bad.json")))
 	require.NoFileExists(t, filepath.Join(dir, "bad.json"))
 }
 

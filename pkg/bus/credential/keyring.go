@@ -1,4 +1,4 @@
-package bus
+package credential
 
 import (
 	"crypto/ed25519"
