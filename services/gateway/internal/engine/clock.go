@@ -16,7 +16,7 @@ const (
 )
 
 func (e *Engine) watchClock(ctx context.Context) error {
-	tick := time.NewTicker(clockEvery)
+	tick := time.NewTicker(e.opts.clockEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"encoding/json"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +37,40 @@ func TestReadinessFailsOnAWrongClock_invariant9(t *testing.T) {
 		e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
 		require.ErrorContains(t, e.Healthy(), "behind the NATS server's")
 	})
+}
+
+// A clock may go wrong while the gateway runs: it finds out by itself, says so
+// once in the log, and is ready again when the clock is right again.
+func TestAClockThatGoesWrongLaterIsNoticed_invariant9(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, clockEvery, New(Options{Logger: slog.New(slog.DiscardHandler)}).opts.clockEvery)
+	w := newWorld(t)
+	var log lockedLog
+	var c clock
+	e, _ := w.gateway(func(o *Options) {
+		o.Clock, o.clockEvery = c.now, time.Millisecond
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	require.NoError(t, e.Healthy())
+	for _, step := range []struct {
+		jump time.Duration
+		want string // of the readiness; empty: ready
+	}{
+		{3 * time.Second, "ahead of the NATS server's"},
+		{-3 * time.Second, ""},
+		{-time.Hour, "behind the NATS server's"},
+		{time.Hour, ""},
+	} {
+		c.jump(step.jump)
+		require.Eventually(t, func() bool {
+			err := e.Healthy()
+			if step.want == "" {
+				return err == nil
+			}
+			return err != nil && strings.Contains(err.Error(), step.want)
+		}, patience, time.Millisecond, step.want)
+	}
+	require.Len(t, log.lines("this machine's clock is off"), 2, "not once a tick")
 }
 
 func TestSkewIsWhatIsCertain(t *testing.T) {

@@ -37,7 +37,8 @@ type Options struct {
 	// Quota is what each owner may use; zero fields are no limit.
 	Quota quota.Limits
 
-	recent int // decided interactions kept for lists; 0 takes recentClosed
+	recent     int           // decided interactions kept for lists; 0 takes recentClosed
+	clockEvery time.Duration // between two looks at the server's clock; 0 takes clockEvery
 }
 
 const (
@@ -84,6 +85,9 @@ func New(o Options) *Engine {
 	}
 	if o.recent == 0 {
 		o.recent = recentClosed
+	}
+	if o.clockEvery == 0 {
+		o.clockEvery = clockEvery
 	}
 	e := &Engine{
 		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
