@@ -213,12 +213,18 @@ func (e *Engine) winner(ctx context.Context, ref subject.Ref) (*journal.StoredDe
 	if err != nil {
 		return nil, err
 	}
-	_, held := e.view.Pending(ref)
-	if e.view.Settled(ref) == nil && (held || e.now().Sub(w.Time) < lately) {
-		e.enter(ref)
-		e.view.Decided(ref)
-		e.finishLater(ref, w)
+	if _, held := e.view.Pending(ref); !held && e.now().Sub(w.Time) >= lately {
+		return w, nil
 	}
+	// Whoever tells the streams of it leaves when it is settled: after entering
+	// one either meets it or sees that nothing is left to tell.
+	e.enter(ref)
+	if e.view.Settled(ref) != nil {
+		e.leave(ref)
+		return w, nil
+	}
+	e.view.Decided(ref)
+	e.finishLater(ref, w)
 	return w, nil
 }
 
