@@ -32,7 +32,8 @@ func (j *JetStream) Sweep(ctx context.Context, workers int, fn func(context.Cont
 }
 
 // consume gives the messages of a shared durable to workers until ctx ends, in
-// bursts: a message that nothing waits behind gathers others before it goes on. It
+// bursts: a message that nothing waits behind gathers others before it goes on, for
+// less than AckWait, since nobody looks at what comes meanwhile. It
 // takes few messages more than they can work on, so that other processes get
 // their share, and gives back what it has not begun.
 func (j *JetStream) consume(ctx context.Context, stream, name string, workers int, gather time.Duration, fn func(context.Context, Delivery)) error {

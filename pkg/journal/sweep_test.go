@@ -82,7 +82,10 @@ func TestASweepMayWait_invariant3(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		n := 0
-		err := j.SweepAfter(ctx, patience/10, func(_ context.Context, d journal.Delivery) {
+		err := j.SweepAfter(ctx, patience/30, func(_ context.Context, d journal.Delivery) {
+			if err := d.Ack(); err != nil {
+				t.Error(err)
+			}
 			if n++; n == many {
 				cancel()
 			}
