@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -37,10 +36,6 @@ type Client struct {
 	worker string
 	log    *slog.Logger
 	link   *link.Link
-
-	mu sync.Mutex
-	// transcripts orders the events of each session.
-	transcripts map[string]*transcript
 }
 
 // Connect makes the connection and waits until it stands or ctx ends; a server
@@ -63,10 +58,7 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		cred: cred, keys: credential.NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l,
-		transcripts: map[string]*transcript{},
-	}, nil
+	return &Client{cred: cred, keys: credential.NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l}, nil
 }
 
 // Credentials is the identity the client has.
@@ -74,6 +66,9 @@ func (c *Client) Credentials() *Credentials { return c.cred }
 
 // IsConnected reports whether the connection stands now.
 func (c *Client) IsConnected() bool { return c.link.Conn().IsConnected() }
+
+// Connected returns a channel that is closed when the connection is made again.
+func (c *Client) Connected() <-chan struct{} { return c.link.Connected() }
 
 // Done is closed when the client can do nothing any more: after Close, or when
 // the connection is gone for good. Err then says why.

@@ -30,6 +30,8 @@ var (
 	// ErrBadDecision: the stored decision is signed but was not made for the
 	// request that this asker holds. It must not be acted on.
 	ErrBadDecision = errors.New("bus: the decision is for another request")
+	// ErrStale: another worker has taken the session over.
+	ErrStale = errors.New("bus: another worker has the session")
 	// ErrTurnedAway: the gateway took the request away without a decision,
 	// because this owner sends far too many. The text says which quota is used
 	// up. The key may be asked with again later.

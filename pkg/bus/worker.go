@@ -1,13 +1,10 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,88 +26,9 @@ const (
 	sendQueue = 64
 )
 
-// ErrStale: somebody else has written the session's state since.
-var ErrStale = errors.New("bus: the session's state was written by somebody else")
-
 // Session names a session of this owner.
 func (c *Client) Session(id string) subject.Session {
 	return subject.NewSession(c.cred.Tenant, c.cred.Name, id)
-}
-
-// transcript orders the events of one session.
-type transcript struct {
-	mu    sync.Mutex
-	last  uint64 // sequence of its newest event; 0: it has none
-	known bool   // last is true
-}
-
-func (c *Client) transcript(s subject.Session) *transcript {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.transcripts[s.ID]
-	if t == nil {
-		t = &transcript{}
-		c.transcripts[s.ID] = t
-	}
-	return t
-}
-
-// Event stores one step of a session's conversation and returns when the server
-// has it; it tries until ctx ends. Events of one session are stored in the
-// order of the calls, and once, even when an acknowledgement is lost; only the
-// first event of a session that somebody else claimed can then stand twice.
-func (c *Client) Event(ctx context.Context, session subject.Session, ev hitl.Event) error {
-	if !hitl.AgentMaySend(ev.Type) {
-		return hitl.Invalid("type", "a worker may not publish events of type %q", ev.Type)
-	}
-	ev.V = 1
-	data, err := hitl.Marshal(ev)
-	if err != nil {
-		return fmt.Errorf("bus: event: %w", err)
-	}
-	if !c.link.Begin() {
-		return ErrClosed
-	}
-	defer c.link.End()
-	ctx, cancel := c.link.Bound(ctx)
-	defer cancel(nil)
-
-	t := c.transcript(session)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	subj := subject.Transcript(session)
-	m := nats.NewMsg(subj)
-	m.Data = data
-	var b link.Backoff
-	for {
-		seq, err := c.link.Put(ctx, m)
-		var conflict *link.ConflictError
-		switch {
-		case err == nil:
-			t.last, t.known = seq, true
-			return nil
-		case link.Fatal(err):
-			return err
-		case errors.As(err, &conflict) && conflict.Code == link.CodeWrongLastSeq:
-			// Nobody else writes this session: the earlier try has landed, and
-			// the server says where.
-			t.last, t.known = conflict.Last()
-			return nil
-		}
-		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil {
-			return errors.Join(wait, err)
-		}
-		if t.known {
-			m = link.Expecting(subj, data, t.last)
-		}
-	}
-}
-
-// Live sends a delta to whoever watches now. Nobody stores it and nothing says
-// whether it arrived; the stored event that follows has the whole.
-func (c *Client) Live(session subject.Session, ev hitl.Event) error {
-	ev.V = 1
-	return c.send(subject.Live(session), ev)
 }
 
 // Beat sends a worker's heartbeat.
@@ -128,114 +46,6 @@ func (c *Client) send(subj string, v any) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
-}
-
-// owned fills in what the identity says.
-func (c *Client) owned(st *hitl.SessionState) (subject.Session, []byte, error) {
-	s := *st
-	s.V, s.Tenant, s.Owner = 1, c.cred.Tenant, c.cred.Name
-	if s.SessionID == "" {
-		return subject.Session{}, nil, hitl.Invalid("session_id", "is missing")
-	}
-	data, err := hitl.Marshal(s)
-	if err != nil {
-		return subject.Session{}, nil, fmt.Errorf("bus: session state: %w", err)
-	}
-	return c.Session(s.SessionID), data, nil
-}
-
-// Claim stores a session's first state if it has none yet, and reports whether
-// it is this one: of all workers that claim a session exactly one wins. Version,
-// tenant and owner are filled in.
-func (c *Client) Claim(ctx context.Context, st *hitl.SessionState) (won bool, err error) {
-	_, err = c.StateAfter(ctx, st, 0)
-	if errors.Is(err, ErrStale) {
-		return false, nil
-	}
-	if err == nil {
-		t := c.transcript(c.Session(st.SessionID)) // a new one
-		t.mu.Lock()
-		t.known = true
-		t.mu.Unlock()
-	}
-	return err == nil, err
-}
-
-// State stores a session's state whatever the one before is, and returns its
-// sequence. Version, tenant and owner are filled in.
-func (c *Client) State(ctx context.Context, st *hitl.SessionState) (seq uint64, err error) {
-	session, data, err := c.owned(st)
-	if err != nil {
-		return 0, err
-	}
-	if !c.link.Begin() {
-		return 0, ErrClosed
-	}
-	defer c.link.End()
-	ctx, cancel := c.link.Bound(ctx)
-	defer cancel(nil)
-	m := nats.NewMsg(subject.State(session))
-	m.Data = data
-	var b link.Backoff
-	for {
-		seq, err = c.link.Store(ctx, m)
-		var conflict *link.ConflictError
-		if !errors.As(err, &conflict) {
-			break
-		}
-		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil { // the store is full
-			return 0, errors.Join(wait, err)
-		}
-	}
-	if err == nil && st.State == hitl.StateDead {
-		c.mu.Lock()
-		delete(c.transcripts, session.ID)
-		c.mu.Unlock()
-	}
-	return seq, err
-}
-
-// StateAfter stores a session's state only if the newest one has the sequence
-// last (0: there is none); otherwise the error is ErrStale.
-func (c *Client) StateAfter(ctx context.Context, st *hitl.SessionState, last uint64) (seq uint64, err error) {
-	session, data, err := c.owned(st)
-	if err != nil {
-		return 0, err
-	}
-	if !c.link.Begin() {
-		return 0, ErrClosed
-	}
-	defer c.link.End()
-	ctx, cancel := c.link.Bound(ctx)
-	defer cancel(nil)
-	subj := subject.State(session)
-	var b link.Backoff
-	for {
-		seq, err := c.link.Store(ctx, link.Expecting(subj, data, last))
-		var conflict *link.ConflictError
-		if !errors.As(err, &conflict) {
-			return seq, err
-		}
-		if conflict.Code == link.CodeWrongLastSeq {
-			// An earlier try of this call may have landed.
-			there, err := c.link.Read(ctx, streamTranscripts, subj)
-			if err == nil {
-				if bytes.Equal(there.Data, data) && link.Sequence(there) > last {
-					return link.Sequence(there), nil
-				}
-				return 0, ErrStale
-			}
-			if !errors.Is(err, ErrNotFound) {
-				return 0, err
-			}
-			if last > 0 {
-				return 0, ErrStale // it expired
-			}
-		}
-		if wait := c.link.Pause(ctx, b.Next(err)); wait != nil {
-			return 0, errors.Join(wait, err)
-		}
-	}
 }
 
 // LastState reads a session's newest state; ErrNotFound if it has none.
@@ -259,7 +69,8 @@ func (c *Client) LastState(ctx context.Context, session subject.Session) (st *hi
 
 // Commands answers the commands for a session with fn, one after the other,
 // until unsubscribe is called (it does not wait for a running fn) or the client
-// is closed. A command may come twice: fn remembers command ids.
+// is closed. A command may come twice: fn remembers command ids. A reply without
+// a status is not sent: somebody else answers.
 func (c *Client) Commands(session subject.Session, fn func(hitl.Command) hitl.CommandReply) (unsubscribe func(), err error) {
 	if !c.link.Begin() {
 		return nil, ErrClosed
@@ -304,7 +115,7 @@ func (c *Client) command(m *nats.Msg, fn func(hitl.Command) hitl.CommandReply) {
 	default:
 		reply = fn(cmd)
 	}
-	if m.Reply == "" {
+	if m.Reply == "" || reply.Status == "" {
 		return
 	}
 	if err := c.send(m.Reply, reply); err != nil {

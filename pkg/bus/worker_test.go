@@ -3,7 +3,6 @@ package bus_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -25,108 +24,6 @@ func state(session, worker, s string) *hitl.SessionState {
 	}
 }
 
-func TestOneWorkerWinsAClaim(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	c := n.owner(t)
-	const workers = 8
-	won := make([]bool, workers)
-	var wg sync.WaitGroup
-	for i := range workers {
-		wg.Go(func() {
-			ok, err := c.Claim(t.Context(), state("s", numbered("w", i), hitl.StateStarting))
-			if err != nil {
-				t.Errorf("claim: %v", err)
-			}
-			won[i] = ok
-		})
-	}
-	wg.Wait()
-	winner := -1
-	for i, ok := range won {
-		if ok {
-			require.Equal(t, -1, winner, "two workers won")
-			winner = i
-		}
-	}
-	require.NotEqual(t, -1, winner, "nobody won")
-	st, seq, err := c.LastState(t.Context(), c.Session("s"))
-	require.NoError(t, err)
-	require.Equal(t, numbered("w", winner), st.Worker)
-	require.Equal(t, "agents", st.Owner)
-	require.Equal(t, "default", st.Tenant)
-
-	next, err := c.StateAfter(t.Context(), state("s", "successor", hitl.StateUserTurn), seq)
-	require.NoError(t, err)
-	require.Greater(t, next, seq)
-	_, err = c.StateAfter(t.Context(), state("s", "zombie", hitl.StateUserTurn), seq)
-	require.ErrorIs(t, err, bus.ErrStale)
-	last, err := c.State(t.Context(), state("s", "successor", hitl.StateDead))
-	require.NoError(t, err)
-	require.Greater(t, last, next)
-
-	_, _, err = c.LastState(t.Context(), c.Session("nobody's"))
-	require.ErrorIs(t, err, bus.ErrNotFound)
-}
-
-// The claim lands, its acknowledgement is lost: it is still a claim won.
-func TestALostClaimIsReadBack(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	d := &deafDialer{}
-	c := n.owner(t, nats.SetCustomDialer(d))
-	d.arm("hitl.ses.")
-	result := make(chan error, 1)
-	go func() {
-		won, err := c.Claim(context.Background(), state("s", "w", hitl.StateStarting))
-		if err == nil && !won {
-			err = bus.ErrStale
-		}
-		result <- err
-	}()
-	require.Eventually(t, func() bool { return n.count(t, "HITL_TRANSCRIPTS", "hitl.ses.>") == 1 }, patience, 5*time.Millisecond)
-	d.cut()
-	require.NoError(t, <-result)
-	require.Equal(t, 1, n.count(t, "HITL_TRANSCRIPTS", "hitl.ses.>"))
-}
-
-func TestEventsAreStoredOnceAndInOrder(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	d := &deafDialer{}
-	c := n.owner(t, nats.SetCustomDialer(d))
-	s := c.Session("a session with blanks")
-	text := func(i int) hitl.Event {
-		return hitl.Event{Type: hitl.EventText, Data: json.RawMessage(fmt.Sprintf(`{"text":"<%d>"}`, i))}
-	}
-	won, err := c.Claim(t.Context(), state("a session with blanks", "w", hitl.StateStarting))
-	require.NoError(t, err)
-	require.True(t, won)
-	for i := range 2 {
-		d.arm("hitl.evt.")
-		lost := make(chan error, 1)
-		go func() { lost <- c.Event(context.Background(), s, text(i)) }()
-		require.Eventually(t, func() bool { return n.count(t, "HITL_TRANSCRIPTS", subject.Transcript(s)) == i+1 }, patience, 5*time.Millisecond)
-		d.cut()
-		require.NoError(t, <-lost)
-	}
-	for i := 2; i < 5; i++ {
-		require.NoError(t, c.Event(t.Context(), s, text(i)))
-	}
-	stream, err := n.js.Stream(t.Context(), "HITL_TRANSCRIPTS")
-	require.NoError(t, err)
-	for i := range 5 {
-		m, err := stream.GetMsg(t.Context(), uint64(i+2)) // after the claim
-		require.NoError(t, err)
-		require.JSONEq(t, fmt.Sprintf(`{"v":1,"type":"text","data":{"text":"<%d>"}}`, i), string(m.Data))
-	}
-	require.Equal(t, 5, n.count(t, "HITL_TRANSCRIPTS", "hitl.evt.>"))
-
-	var invalid *hitl.InvalidError
-	err = c.Event(t.Context(), s, hitl.Event{Type: hitl.EventInteractionPending, Data: json.RawMessage(`{}`)})
-	require.ErrorAs(t, err, &invalid, "what is pending is said by gateways alone")
-}
-
 func TestLiveAndBeatReachCore(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -136,7 +33,9 @@ func TestLiveAndBeatReachCore(t *testing.T) {
 	beat, err := n.gateway.SubscribeSync("hitl.beat.*.*.*")
 	require.NoError(t, err)
 	require.NoError(t, n.gateway.Flush())
-	require.NoError(t, c.Live(c.Session("s"), hitl.Event{Type: hitl.EventTextDelta, Data: json.RawMessage(`{"text":"x"}`)}))
+	hold, err := c.Claim(t.Context(), state("s", "w1", hitl.StateStarting))
+	require.NoError(t, err)
+	require.NoError(t, hold.Live(hitl.Event{Type: hitl.EventTextDelta, Data: json.RawMessage(`{"text":"x"}`)}))
 	require.NoError(t, c.Beat(hitl.Beat{Worker: "w1", At: time.Now()}))
 	m, err := live.NextMsg(patience)
 	require.NoError(t, err)

@@ -92,6 +92,9 @@ const Taken = "taken"
 // Ack is the asker's receipt for a decision at one stage.
 func Ack(r Ref, stage string) string { return "hitl.ack." + r.String() + "." + stage }
 
+// Told is the conversation and the state of a session, as a filter.
+func Told(s Session) string { return "hitl.*." + s.String() }
+
 // Of a session: its conversation, state, live deltas, commands, and what the
 // gateways know of it.
 func Transcript(s Session) string { return "hitl.evt." + s.String() }

@@ -438,22 +438,42 @@ type worker struct {
 	stop   context.CancelFunc
 	done   chan error // has the result of Run
 	once   sync.Once
+	said   logs
 }
 
-func (w *world) worker(s setup) *worker {
+func (w *world) worker(s setup, more ...nats.Option) *worker {
 	w.t.Helper()
 	cred, err := bus.LoadCredentials(w.creds())
 	require.NoError(w.t, err)
-	client, err := bus.Connect(w.t.Context(), cred, bus.Options{})
+	client, err := bus.Connect(w.t.Context(), cred, bus.Options{Nats: more})
 	require.NoError(w.t, err)
-	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	k := &worker{w: w, client: client, done: make(chan error, 1)}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(w.t.Output(), &k.said), nil))
 	a, err := agent.New(s.options(client, log))
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	k := &worker{w: w, client: client, stop: stop, done: make(chan error, 1)}
+	k.stop = stop
 	go func() { k.done <- a.Run(ctx) }()
 	w.t.Cleanup(k.end)
 	return k
+}
+
+// logs is what a worker logged.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), part)
 }
 
 // end stops it as SIGTERM would, and waits.

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/store"
@@ -107,28 +108,24 @@ func TestSuccessor_D0_10_WithdrawsWhatWasInterrupted(t *testing.T) {
 	require.NotContains(t, string(raw), `"asks"`)
 }
 
-// A copy of a data directory is a second worker with the same sessions. Whatever
-// else the two do, an approval is used by one of them, and people see that the
-// other refused it.
-func TestCopiedDirectory_D4_05_AnApprovalIsUsedOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a, b := w.demoSetup(), w.demoSetup()
-	p := w.leftover(a, "copied", func(*store.Session, *pending) {})
-	require.NoError(t, os.RemoveAll(b.Data))
-	require.NoError(t, os.CopyFS(b.Data, os.DirFS(a.Data)))
-	ka, kb := w.worker(a), w.worker(b)
-	w.decide(p, hitl.Response{Decision: "allow"})
-	w.acked(p, hitl.Delivered)
-	w.acked(p, hitl.Applied)
-	require.Contains(t, w.acked(p, hitl.Refused).Detail, "another worker process took the approval")
-	ka.end()
-	kb.end()
-	used := 0
-	for _, s := range []setup{a, b} {
-		raw, err := os.ReadFile(filepath.Join(s.Data, "approvals.jsonl"))
-		require.NoError(t, err)
-		used += strings.Count(string(raw), p.ID)
+// unclaimed leaves on disk a session whose claim has landed, in a worker that was
+// killed before it could note that.
+func (w *world) unclaimed(s setup, id string) {
+	w.t.Helper()
+	cred, err := bus.LoadCredentials(w.creds())
+	require.NoError(w.t, err)
+	client, err := bus.Connect(w.t.Context(), cred, bus.Options{})
+	require.NoError(w.t, err)
+	defer client.Close()
+	at := time.Now().UTC()
+	st := hitl.SessionState{
+		V: 1, SessionID: id, Tenant: bus.DefaultTenant, Owner: "agents", Worker: "before", Generation: 1,
+		Runtime: "demo", State: hitl.StateStarting, StartedAt: at, StateChangedAt: at,
 	}
-	require.Equal(t, 1, used)
+	_, err = client.Claim(w.t.Context(), &st)
+	require.NoError(w.t, err)
+	d, err := store.Open(s.Data)
+	require.NoError(w.t, err)
+	require.NoError(w.t, d.Save(&store.Session{State: st, Inbox: []store.Prompt{{Text: "show me"}}}))
+	require.NoError(w.t, d.Close())
 }

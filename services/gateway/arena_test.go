@@ -67,9 +67,9 @@ func newArena(t *testing.T) *arena {
 
 	victim := a.client("victim")
 	roundTrip(t, victim, a.g, "done")
-	_, err = victim.State(ctx, &hitl.SessionState{SessionID: "s1", Worker: "w", Generation: 1, Runtime: "demo", State: hitl.StateUserTurn, Title: "the victim's own"})
+	hold, err := victim.Claim(ctx, &hitl.SessionState{SessionID: "s1", Worker: "w", Generation: 1, Runtime: "demo", State: hitl.StateUserTurn, Title: "the victim's own"})
 	require.NoError(t, err)
-	require.NoError(t, victim.Event(ctx, victim.Session("s1"), hitl.Event{Type: hitl.EventText, Data: json.RawMessage(`{"role":"user","text":"private"}`)}))
+	require.NoError(t, hold.Event(ctx, hitl.Event{Type: hitl.EventText, Data: json.RawMessage(`{"role":"user","text":"private"}`)}))
 	a.store(a.gw, "hitl.work.default.victim", []byte(`{"v":1}`), nil)
 	a.kept = ask(t, victim, "kept")
 	require.Eventually(t, func() bool { return a.pending("default.victim." + keptID) }, patience, time.Millisecond)

@@ -60,7 +60,7 @@ func TestEveryOutcome_B11_B12_B32_D1_16_invariant1_invariant4(t *testing.T) {
 			require.NoError(t, c.Withdraw(t.Context(), ref, hitl.Withdrawal{V: 1}))
 		}, hitl.Cancelled, "asker", "withdrawn before anybody decided"},
 		{"orphaned", nil, func(t *testing.T, r *hitl.Request, _ subject.Ref) {
-			_, err := c.State(t.Context(), &hitl.SessionState{
+			_, err := c.Claim(t.Context(), &hitl.SessionState{
 				SessionID: r.SessionID, Worker: "w", Generation: 1, Runtime: "demo", State: hitl.StateDead,
 			})
 			require.NoError(t, err)

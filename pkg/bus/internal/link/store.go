@@ -214,6 +214,14 @@ func Expecting(subj string, data []byte, last uint64) *nats.Msg {
 	return m
 }
 
+// Behind makes a message that is stored only if the newest one under all subjects
+// that fit among has the sequence last.
+func Behind(subj string, data []byte, last uint64, among string) *nats.Msg {
+	m := Expecting(subj, data, last)
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence-Subject", among)
+	return m
+}
+
 // Flush makes sure that the server knows our subscriptions.
 func (c *Link) Flush(ctx context.Context) error {
 	var b Backoff

@@ -21,8 +21,11 @@ const (
 var errStarting = errors.New("the session is still starting")
 
 // command carries out what a gateway passes on. Commands of a session come one
-// after the other.
+// after the other. Another worker's session is left to its own answer.
 func (s *session) command(c hitl.Command) hitl.CommandReply {
+	if s.check(s.ctx) != nil {
+		return hitl.CommandReply{}
+	}
 	s.mu.Lock()
 	run, over, known := s.run, s.over != nil || s.left, s.rec.DidCommand(c.CommandID)
 	s.mu.Unlock()

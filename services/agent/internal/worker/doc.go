@@ -9,6 +9,9 @@
 //   - A worker that comes back to its data directory finds its sessions again:
 //     those with open asks ask again and get the same decisions, the others wait
 //     for their next message.
+//   - Of two workers that have the same session, each with a copy of one data
+//     directory, the one with the lower generation leaves it to the other, without
+//     a decision or a withdrawal, before it uses an approval or takes a command.
 //   - Ending the worker is never a denial: open asks are left to the successor.
 //   - A session that cannot go on is dead, with the reason in plain words.
 package worker

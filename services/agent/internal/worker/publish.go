@@ -9,7 +9,6 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
-	"github.com/banksman/banksman/pkg/subject"
 )
 
 const (
@@ -20,11 +19,11 @@ const (
 	queueLimit = 16 << 20
 )
 
-// sink is where a session's stream goes. *bus.Client is one.
+// sink is where a session's stream goes. *bus.Hold is one.
 type sink interface {
-	Event(ctx context.Context, session subject.Session, ev hitl.Event) error
-	Live(session subject.Session, ev hitl.Event) error
-	State(ctx context.Context, st *hitl.SessionState) (uint64, error)
+	Event(ctx context.Context, ev hitl.Event) error
+	Live(ev hitl.Event) error
+	State(ctx context.Context, st *hitl.SessionState) error
 }
 
 // item is one thing to publish; exactly one field is set.
@@ -53,9 +52,8 @@ func (it *item) size() int {
 
 // publisher sends a session's stream in order, from one goroutine.
 type publisher struct {
-	sink    sink
-	session subject.Session
-	log     *slog.Logger
+	log  *slog.Logger
+	lost func(error) // called when another worker has the session
 
 	mu     sync.Mutex
 	queue  []item
@@ -68,11 +66,8 @@ type publisher struct {
 
 var errNotStored = errors.New("the session's stream has ended")
 
-func newPublisher(s sink, session subject.Session, log *slog.Logger) *publisher {
-	return &publisher{
-		sink: s, session: session, log: log,
-		news: make(chan struct{}, 1), room: make(chan struct{}), ended: make(chan struct{}),
-	}
+func newPublisher(log *slog.Logger, lost func(error)) *publisher {
+	return &publisher{log: log, lost: lost, news: make(chan struct{}, 1), room: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // push never waits. After close it does nothing.
@@ -149,13 +144,13 @@ func (p *publisher) next() (it item, ok, closed bool) {
 }
 
 // run publishes until close and the end of the queue, or until ctx ends.
-func (p *publisher) run(ctx context.Context) {
+func (p *publisher) run(ctx context.Context, to sink) {
 	defer p.abandon()
 	var deltas []delta
 	var due <-chan time.Time // set while deltas wait
 	send := func() {
 		for _, d := range deltas {
-			p.live(d)
+			p.live(to, d)
 		}
 		deltas, due = nil, nil
 	}
@@ -187,7 +182,7 @@ func (p *publisher) run(ctx context.Context) {
 			continue
 		}
 		send()
-		if !p.publish(ctx, it) {
+		if !p.publish(ctx, to, it) {
 			return
 		}
 	}
@@ -212,7 +207,7 @@ func gather(deltas []delta, d delta) []delta {
 	return append(deltas, d)
 }
 
-func (p *publisher) live(d delta) {
+func (p *publisher) live(to sink, d delta) {
 	data := map[string]any{"text": d.text}
 	if d.kind == hitl.EventTextDelta {
 		data["block_id"] = d.id
@@ -224,7 +219,7 @@ func (p *publisher) live(d delta) {
 	}
 	raw, err := hitl.Marshal(data)
 	if err == nil {
-		err = p.sink.Live(p.session, hitl.Event{Type: d.kind, Data: raw})
+		err = to.Live(hitl.Event{Type: d.kind, Data: raw})
 	}
 	if err != nil {
 		p.log.Debug("delta not sent", "error", err) // the whole block follows
@@ -232,19 +227,22 @@ func (p *publisher) live(d delta) {
 }
 
 // publish reports false when nothing more can be published.
-func (p *publisher) publish(ctx context.Context, it item) bool {
+func (p *publisher) publish(ctx context.Context, to sink, it item) bool {
 	var err error
 	switch {
 	case it.mark != nil:
 		close(it.mark)
 	case it.event != nil:
-		err = p.sink.Event(ctx, p.session, *it.event)
+		err = to.Event(ctx, *it.event)
 	case it.state != nil:
-		_, err = p.sink.State(ctx, it.state)
+		err = to.State(ctx, it.state)
 	}
 	switch {
 	case err == nil:
 		return true
+	case errors.Is(err, bus.ErrStale):
+		p.lost(err)
+		return false
 	case ctx.Err() != nil || errors.Is(err, bus.ErrClosed):
 		return false
 	}

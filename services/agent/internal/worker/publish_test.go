@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
-	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
 )
 
@@ -42,7 +42,7 @@ func (r *recorder) list() []string {
 	return append([]string(nil), r.got...)
 }
 
-func (r *recorder) Event(ctx context.Context, _ subject.Session, ev hitl.Event) error {
+func (r *recorder) Event(ctx context.Context, ev hitl.Event) error {
 	if r.hold != nil {
 		select {
 		case <-r.hold:
@@ -54,14 +54,14 @@ func (r *recorder) Event(ctx context.Context, _ subject.Session, ev hitl.Event) 
 	return r.fail
 }
 
-func (r *recorder) Live(_ subject.Session, ev hitl.Event) error {
+func (r *recorder) Live(ev hitl.Event) error {
 	r.note("live " + ev.Type + " " + string(ev.Data))
 	return nil
 }
 
-func (r *recorder) State(_ context.Context, st *hitl.SessionState) (uint64, error) {
+func (r *recorder) State(_ context.Context, st *hitl.SessionState) error {
 	r.note("state " + st.State)
-	return 1, nil
+	return nil
 }
 
 func text(id, s string) item {
@@ -70,7 +70,7 @@ func text(id, s string) item {
 
 func newTestPublisher(t *testing.T, r *recorder) *publisher {
 	r.start = time.Now()
-	return newPublisher(r, subject.NewSession("t", "o", "s"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return newPublisher(slog.New(slog.NewTextHandler(t.Output(), nil)), func(err error) { r.note("lost " + err.Error()) })
 }
 
 // Deltas are gathered for 50 ms; what is stored keeps its order and pushes them
@@ -81,7 +81,7 @@ func TestPublisher_D0_14_D0_47_OrderAndCoalescing(t *testing.T) {
 		r := &recorder{}
 		p := newTestPublisher(t, r)
 		var wg sync.WaitGroup
-		wg.Go(func() { p.run(t.Context()) })
+		wg.Go(func() { p.run(t.Context(), r) })
 		p.push(text("b0", "Hel"))
 		time.Sleep(20 * time.Millisecond)
 		p.push(text("b0", "lo"))
@@ -110,7 +110,7 @@ func TestPublisher_ASteadyStreamIsSentOnTime(t *testing.T) {
 		r := &recorder{}
 		p := newTestPublisher(t, r)
 		var wg sync.WaitGroup
-		wg.Go(func() { p.run(t.Context()) })
+		wg.Go(func() { p.run(t.Context(), r) })
 		for range 20 {
 			p.push(text("b0", "x"))
 			time.Sleep(10 * time.Millisecond)
@@ -135,7 +135,7 @@ func TestPublisher_FlushWaitsAndRoomIsBounded(t *testing.T) {
 		r := &recorder{hold: make(chan struct{})}
 		p := newTestPublisher(t, r)
 		var wg sync.WaitGroup
-		wg.Go(func() { p.run(t.Context()) })
+		wg.Go(func() { p.run(t.Context(), r) })
 		big := event(hitl.EventText, map[string]any{"text": strings.Repeat("x", queueLimit/2)})
 		for range 4 {
 			p.push(item{event: big})
@@ -165,8 +165,22 @@ func TestPublisher_GoesOnAfterAnEventThatIsRefused(t *testing.T) {
 	p.push(item{event: encodeEvent(runtime.Problem{Message: "one"})})
 	p.push(item{state: &hitl.SessionState{State: hitl.StateDead}})
 	p.close()
-	p.run(t.Context())
+	p.run(t.Context(), r)
 	require.Len(t, r.list(), 2)
+}
+
+// What follows the step that another worker's claim refused is not tried.
+func TestPublisher_EndsWhenAnotherWorkerHasTheSession(t *testing.T) {
+	t.Parallel()
+	r := &recorder{fail: fmt.Errorf("%w: since just now", bus.ErrStale)}
+	p := newTestPublisher(t, r)
+	p.push(item{event: encodeEvent(runtime.Problem{Message: "one"})})
+	p.push(item{state: &hitl.SessionState{State: hitl.StateDead}})
+	p.run(t.Context(), r)
+	require.ErrorIs(t, p.flush(t.Context()), errNotStored)
+	list := r.list()
+	require.Len(t, list, 2)
+	require.Contains(t, list[1], "lost bus: another worker has the session: since just now")
 }
 
 func TestPublisher_EndsWithItsContext(t *testing.T) {
@@ -176,7 +190,7 @@ func TestPublisher_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
-		p.run(ctx)
+		p.run(ctx, r)
 		close(done)
 	}()
 	p.push(item{event: encodeEvent(runtime.Problem{Message: "one"})})

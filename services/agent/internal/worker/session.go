@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
 	"github.com/banksman/banksman/services/agent/internal/store"
@@ -24,7 +26,12 @@ const (
 	controlLimit = 15 * time.Second
 	// leaveLimit bounds the last publishing of a worker that stops.
 	leaveLimit = 3 * time.Second
+	// checkLimit bounds a look whether the session is still this worker's.
+	checkLimit = 5 * time.Second
 )
+
+// errLost ends what a session does here when another worker has it.
+var errLost = errors.New("another worker has the session")
 
 // ending is why a session is over.
 type ending struct {
@@ -49,9 +56,11 @@ type session struct {
 
 	mu   sync.Mutex
 	rec  store.Session
+	hold *bus.Hold // nil until the session is surely this worker's
 	run  runtime.Run
 	over *ending // set once
 	left bool
+	lost bool // another worker has it
 }
 
 var (
@@ -62,12 +71,12 @@ var (
 func newSession(w *Worker, rec *store.Session) *session {
 	s := &session{
 		w: w, id: rec.State.SessionID, rec: *rec, wake: make(chan struct{}, 1),
-		log: w.log.With("session", rec.State.SessionID),
+		log: w.log.With("session", rec.State.SessionID), pubEnd: func() {},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.pub = newPublisher(w.client, w.client.Session(s.id), s.log)
+	s.pub = newPublisher(s.log, s.yield)
 	s.gate = gate.New(gate.Options{
-		Asker: w.client, Ledger: w.ledger, Keeper: s, Logger: s.log,
+		Asker: asker{w.client, s}, Ledger: w.ledger, Keeper: s, Logger: s.log,
 		Before: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, flushLimit)
 			defer cancel()
@@ -75,23 +84,75 @@ func newSession(w *Worker, rec *store.Session) *session {
 		},
 	})
 	s.gate.Resend(rec.Receipts)
-	var ctx context.Context
-	ctx, s.pubEnd = context.WithCancel(context.Background())
-	s.pubWG.Go(func() { s.pub.run(ctx) })
 	return s
 }
 
-// live runs the session until it is over or left.
+// live runs the session until it is over, left or another worker's.
 func (s *session) live(from origin) {
+	if s.take(from.hold) {
+		s.work(from)
+	}
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
+	// Also when the worker stops meanwhile: over is over. But not another's.
+	if over != nil && s.check(context.Background()) == nil {
+		s.bury(*over)
+		return
+	}
+	s.gate.Leave()
+	s.killRun()
+	s.gate.Wait()
+	s.endPublisher(leaveLimit)
+	s.mu.Lock()
+	lost, told := s.lost, len(s.rec.Receipts) == 0
+	s.mu.Unlock()
+	if lost {
+		if told {
+			s.forget()
+		}
+		s.w.remove(s)
+	}
+}
+
+// take makes sure that the session is this worker's before anything happens in
+// it. A session that was claimed just now comes with its hold; one that is taken
+// up again is claimed with its new generation.
+func (s *session) take(hold *bus.Hold) bool {
+	if hold == nil {
+		var err error
+		hold, err = s.w.client.Claim(s.ctx, &s.rec.State) // nobody changes it before
+		switch {
+		case errors.Is(err, bus.ErrStale):
+			s.yield(err)
+			return false
+		case err != nil:
+			s.log.Warn("session not taken up", "error", err)
+			s.leave()
+			return false
+		}
+	}
+	s.mu.Lock()
+	s.hold = hold
+	s.mu.Unlock()
+	var ctx context.Context
+	ctx, s.pubEnd = context.WithCancel(context.Background())
+	s.pubWG.Go(func() { s.pub.run(ctx, hold) })
+	return true
+}
+
+// work returns when the session is over, left or lost.
+func (s *session) work(from origin) {
+	if s.over != nil { // before this process
+		return
+	}
 	unsubscribe, err := s.w.client.Commands(s.w.client.Session(s.id), s.command)
 	if err != nil {
 		s.log.Error("no commands", "error", err) // the client is closed: Run ends
 	} else {
 		defer unsubscribe()
 	}
-	if !from.fresh { // a claim has published the first state
-		s.publishState()
-	} else {
+	if from.fresh {
 		for _, p := range s.rec.Inbox { // nobody else touches it before the run is there
 			s.pub.push(item{event: promptEvent(p)})
 		}
@@ -108,17 +169,54 @@ func (s *session) live(from origin) {
 		case <-s.ctx.Done():
 		}
 	}
+}
+
+// check looks whether the session is still this worker's, and leaves it if not.
+// Its error is nil as well when that cannot be found out.
+func (s *session) check(ctx context.Context) error {
 	s.mu.Lock()
-	over := s.over
+	hold := s.hold
 	s.mu.Unlock()
-	if over != nil { // also when the worker stops meanwhile: over is over
-		s.bury(*over)
-		return
+	if hold == nil {
+		return errLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	if err := hold.Check(ctx); errors.Is(err, bus.ErrStale) {
+		s.yield(err)
+		return errLost
+	}
+	return nil
+}
+
+// yield leaves the session to the worker that has it: nothing is decided,
+// withdrawn or told here any more.
+func (s *session) yield(why error) {
+	s.mu.Lock()
+	before := s.lost
+	s.lost = true
+	s.mu.Unlock()
+	if !before {
+		s.log.Warn("session left to another worker", "reason", why)
 	}
 	s.gate.Leave()
-	s.killRun()
-	s.gate.Wait()
-	s.endPublisher(leaveLimit)
+	s.cancel(errLost)
+}
+
+// asker is the client, as long as the session is this worker's.
+type asker struct {
+	*bus.Client
+	s *session
+}
+
+var _ gate.Asker = asker{}
+
+// Take implements gate.Asker.
+func (a asker) Take(ctx context.Context, ref subject.Ref, decisionID, by string) (bool, error) {
+	if err := a.s.check(ctx); err != nil {
+		return false, err
+	}
+	return a.Client.Take(ctx, ref, decisionID, by)
 }
 
 func (s *session) start(midTurn bool) error {
@@ -193,7 +291,7 @@ func (s *session) save() {
 // finish marks the session as over; live does the rest.
 func (s *session) finish(e ending) {
 	s.mu.Lock()
-	if s.over == nil && !s.left {
+	if s.over == nil && !s.left && !s.lost {
 		s.over = &e
 	}
 	s.mu.Unlock()
@@ -253,11 +351,15 @@ func (s *session) bury(e ending) {
 	whole = whole && len(s.rec.Receipts) == 0
 	s.mu.Unlock()
 	if whole {
-		if err := s.w.dir.Delete(s.id); err != nil {
-			s.log.Error("dead session is still on disk", "error", err)
-		}
+		s.forget()
 	}
 	s.w.remove(s)
+}
+
+func (s *session) forget() {
+	if err := s.w.dir.Delete(s.id); err != nil {
+		s.log.Error("session is still on disk", "error", err)
+	}
 }
 
 // endPublisher waits until everything is published, for at most limit; 0 means

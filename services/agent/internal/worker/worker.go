@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 
 const (
 	beatEvery = 5 * time.Second
+	lookEvery = 30 * time.Second
 	maxTitle  = 80 // runes
 )
 
@@ -115,6 +117,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	w.recover(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { w.beat(ctx) })
+	loops.Go(func() { w.look(ctx) })
 	loops.Go(func() {
 		if err := w.client.Work(ctx, w.pool, w.take); err != nil && ctx.Err() == nil {
 			cancel(fmt.Errorf("work queue: %w", err))
@@ -127,11 +130,8 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	}
 	w.mu.Lock()
 	w.stopped = true
-	sessions := make([]*session, 0, len(w.sessions))
-	for _, s := range w.sessions {
-		sessions = append(sessions, s)
-	}
 	w.mu.Unlock()
+	sessions := w.list()
 	close(w.stopping)
 	w.log.Info("worker stops", "sessions", len(sessions))
 	for _, s := range sessions {
@@ -167,6 +167,34 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
+// look finds sessions that another worker has taken over: whenever the connection
+// was away, and now and then for those in which nothing happens.
+func (w *Worker) look(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		again := w.client.Connected()
+		select {
+		case <-tick.C:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+		for _, s := range w.list() {
+			if ctx.Err() != nil {
+				return
+			}
+			_ = s.check(ctx) // it leaves the session by itself
+		}
+	}
+}
+
+func (w *Worker) list() []*session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.sessions))
+}
+
 // take claims a start from the queue. True takes it off the queue.
 func (w *Worker) take(ctx context.Context, st hitl.Start) bool {
 	w.mu.Lock()
@@ -178,7 +206,7 @@ func (w *Worker) take(ctx context.Context, st hitl.Start) bool {
 	case stopped:
 		return false
 	case unsure != nil:
-		return w.claim(ctx, unsure)
+		return w.claim(ctx, unsure, true)
 	}
 	rec := w.record(&st)
 	// On disk before the claim: a worker that dies in between finds out whose
@@ -187,37 +215,44 @@ func (w *Worker) take(ctx context.Context, st hitl.Start) bool {
 		w.log.Error("start put back", "session", st.SessionID, "error", err)
 		return false
 	}
-	return w.claim(ctx, rec)
+	return w.claim(ctx, rec, false)
 }
 
 // claim reports whether the matter is settled: the session is ours and runs, or
-// it is somebody else's.
-func (w *Worker) claim(ctx context.Context, rec *store.Session) bool {
+// it is somebody else's. again: an earlier claim may have landed.
+func (w *Worker) claim(ctx context.Context, rec *store.Session, again bool) bool {
 	id := rec.State.SessionID
-	won, err := w.client.Claim(ctx, &rec.State)
+	hold, err := w.client.Claim(ctx, &rec.State)
+	lost := errors.Is(err, bus.ErrStale)
 	w.mu.Lock()
-	if err != nil {
+	if err != nil && !lost {
 		w.unsure[id] = rec
 	} else {
 		delete(w.unsure, id)
 	}
 	w.mu.Unlock()
 	switch {
-	case err != nil:
-		w.log.Warn("claim unknown", "session", id, "error", err)
-		return false
-	case !won:
+	case lost:
 		if err := w.dir.Delete(id); err != nil {
 			w.log.Error("another worker's session is on disk", "session", id, "error", err)
 		}
 		return true
+	case err != nil:
+		w.log.Warn("claim unknown", "session", id, "error", err)
+		return false
 	}
 	rec.Claimed = true
+	if again {
+		// A copy of this directory can say the same. One of them gets the next
+		// generation.
+		hold = nil
+		rec.State.Generation++
+	}
 	if err := w.dir.Save(rec); err != nil {
 		w.log.Error("session not stored", "session", id, "error", err)
 	}
 	w.log.Info("session claimed", "session", id, "runtime", rec.State.Runtime)
-	w.launch(rec, origin{fresh: true})
+	w.launch(rec, origin{hold: hold, fresh: true})
 	return true
 }
 
@@ -252,12 +287,15 @@ func sessionTitle(st *hitl.Start) string {
 
 // origin says how this process came to a session.
 type origin struct {
-	fresh   bool // claimed just now
-	midTurn bool // taken up again, it was the agent's turn
+	hold    *bus.Hold // of a claim just now; nil: it is to be taken up again
+	fresh   bool      // claimed by its start
+	midTurn bool      // taken up again, it was the agent's turn
+	over    *ending   // taken up again, it was over
 }
 
 func (w *Worker) launch(rec *store.Session, from origin) {
 	s := newSession(w, rec)
+	s.over = from.over
 	w.mu.Lock()
 	w.sessions[s.id] = s
 	stopped := w.stopped
@@ -283,7 +321,7 @@ func (w *Worker) recover(ctx context.Context) {
 	for _, rec := range recs {
 		if !rec.Claimed {
 			// Whether the earlier claim landed is settled by the bytes.
-			w.claim(ctx, rec)
+			w.claim(ctx, rec, true)
 			continue
 		}
 		w.revive(rec)
@@ -296,13 +334,7 @@ func (w *Worker) revive(rec *store.Session) {
 	st.Generation++
 	if st.State == hitl.StateDead {
 		// Only the word of it may be missing.
-		s := newSession(w, rec)
-		s.over = &ending{message: st.Error, reason: st.KillReason}
-		s.cancel(gate.ErrClosed)
-		w.mu.Lock()
-		w.sessions[s.id] = s
-		w.mu.Unlock()
-		w.wg.Go(func() { s.bury(*s.over) })
+		w.launch(rec, origin{over: &ending{message: st.Error, reason: st.KillReason}})
 		return
 	}
 	midTurn := st.State == hitl.StateAssistantTurn
@@ -310,8 +342,11 @@ func (w *Worker) revive(rec *store.Session) {
 	if len(rec.Asks) > 0 {
 		st.State = hitl.StateAssistantTurn
 	}
+	// The server must never know of a higher generation than the disk: the next
+	// start would take that for another worker's.
 	if err := w.dir.Save(rec); err != nil {
-		w.log.Error("session not stored", "session", st.SessionID, "error", err)
+		w.log.Error("session not taken up: it cannot be stored", "session", st.SessionID, "error", err)
+		return
 	}
 	w.log.Info("session taken up again", "session", st.SessionID, "generation", st.Generation, "open_asks", len(rec.Asks))
 	w.launch(rec, origin{midTurn: midTurn})
