@@ -340,14 +340,18 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 					return a.settle(d)
 				}
 			}
-			if ans, err := a.glance(ctx); err != nil || ans != nil {
+			ans, err := a.glance(ctx)
+			// The word may be one for an earlier asking.
+			if ans == nil && err == nil && why != "" && a.removed(ctx) {
+				// Decided meanwhile, it is removed as well, but behind its decision.
+				if ans, err = a.glance(ctx); ans == nil && err == nil {
+					return nil, fmt.Errorf("%w: %s", ErrTurnedAway, why)
+				}
+			}
+			if ans != nil || final(err) {
 				return ans, err
 			}
-			// The word may be one for an earlier asking.
-			if why != "" && a.removed(ctx) {
-				return nil, fmt.Errorf("%w: %s", ErrTurnedAway, why)
-			}
-			continue
+			continue // without an answer of the server the next look comes by the timer
 		case <-again:
 			lost = true
 		case <-timer.C:
@@ -358,7 +362,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 			// restored from an older copy.
 			ans, err = a.publish(ctx)
 		}
-		if ans != nil || link.Fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+		if ans != nil || final(err) {
 			return ans, err
 		}
 		next := readEvery
@@ -370,6 +374,12 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 		}
 		timer.Reset(max(next, 0))
 	}
+}
+
+// final reports errors that end the wait; behind any other the record is read
+// again.
+func final(err error) bool {
+	return link.Fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict)
 }
 
 // look reads the record until the server has answered; nil, nil if there is no

@@ -1,6 +1,9 @@
 package bus_test
 
 import (
+	"bytes"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +64,79 @@ func TestAWordForAnEarlierAskingEndsNothing(t *testing.T) {
 	got, err := a.wait(t)
 	require.NoError(t, err)
 	require.Equal(t, hitl.Denied, got.Decision.Outcome)
+}
+
+// A decision that comes between the two reads behind such a word is no removal
+// without one.
+func TestADecisionBehindTheWordCounts_invariant3(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	d := &hookDialer{marker: "$JS.API.DIRECT.GET.HITL_REQUESTS."}
+	a := ask(t, n.owner(t, nats.SetCustomDialer(d)), keyed("k", "1"))
+	ref := a.open(t).Ref
+	d.arm(func() { n.decide(t, ref, hitl.Content{Outcome: hitl.Denied}) })
+	n.turnAway(t, ref, false, true)
+	got, err := a.wait(t)
+	require.NoError(t, err)
+	require.Equal(t, hitl.Denied, got.Decision.Outcome)
+}
+
+// The server does not answer the look that such a word asks for: the wait goes on.
+func TestAWordWithoutAnAnswerEndsNothing_invariant7(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	d := &deafDialer{}
+	a := ask(t, n.owner(t, nats.SetCustomDialer(d)), keyed("k", "1"))
+	ref := a.open(t).Ref
+	// The look behind the publish has been.
+	require.Eventually(t, func() bool { return bytes.Contains(d.said(), []byte("$JS.API.DIRECT.GET.HITL_DECISIONS.")) }, patience, 5*time.Millisecond)
+	asked := bytes.Count(d.said(), []byte("$JS.API.DIRECT.GET.HITL_DECISIONS."))
+	d.arm("$JS.API.DIRECT.GET.HITL_DECISIONS.")
+	n.turnAway(t, ref, false, true)
+	require.Eventually(t, func() bool { return bytes.Count(d.said(), []byte("$JS.API.DIRECT.GET.HITL_DECISIONS.")) > asked }, patience, 5*time.Millisecond)
+	d.cut()
+	a.waiting(t)
+	n.decide(t, ref, hitl.Content{Outcome: hitl.Denied})
+	got, err := a.wait(t)
+	require.NoError(t, err)
+	require.Equal(t, hitl.Denied, got.Decision.Outcome)
+}
+
+// hookDialer makes connections that call fn, once, ahead of a write with the
+// marker in it.
+type hookDialer struct {
+	marker string
+	mu     sync.Mutex
+	fn     func()
+}
+
+type hookConn struct {
+	net.Conn
+	d *hookDialer
+}
+
+func (d *hookDialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return &hookConn{conn, d}, err
+}
+
+func (d *hookDialer) arm(fn func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fn = fn
+}
+
+func (c *hookConn) Write(p []byte) (int, error) {
+	c.d.mu.Lock()
+	var fn func()
+	if bytes.Contains(p, []byte(c.d.marker)) {
+		fn, c.d.fn = c.d.fn, nil
+	}
+	c.d.mu.Unlock()
+	if fn != nil {
+		fn()
+	}
+	return c.Conn.Write(p)
 }
 
 // Who missed the word asks again after a while, and after a reconnect.
