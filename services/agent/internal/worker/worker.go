@@ -233,6 +233,7 @@ func (w *Worker) claim(ctx context.Context, rec *store.Session, again bool) bool
 	w.mu.Unlock()
 	switch {
 	case lost:
+		w.log.Info("session not taken", "session", id, "reason", err)
 		if err := w.dir.Delete(id); err != nil {
 			w.log.Error("another worker's session is on disk", "session", id, "error", err)
 		}
