@@ -113,15 +113,16 @@ func (l *lab) prepare(ctx context.Context) (made bool, err error) {
 			return made, err
 		}
 	}
-	if err := l.startServer(ctx); err != nil || !made {
+	if err := l.startServer(ctx); err != nil {
 		return made, err
 	}
+	// A store of an earlier version becomes one of this.
 	err = creds.Provision(ctx, l.data, nil, journal.Config{
 		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: owner}},
 		// As many as shall be here must not push each other out.
 		MaxBytes: map[string]int64{journal.Decisions: 16 << 30, journal.Events: 16 << 30},
 	})
-	if err != nil {
+	if err != nil || !made {
 		return made, err
 	}
 	s, err := openStore(ctx, l.data)
