@@ -101,7 +101,7 @@ func (c *Client) Encode(r *hitl.Request, attempt int) (subject.Ref, []byte, erro
 // request, is returned.
 //
 // The errors: *hitl.InvalidError and *TooLargeError (nothing was sent),
-// ErrKeyConflict, ErrForbidden, ErrBadDecision, ErrTurnedAway, and *WaitError, which matches
+// ErrKeyConflict, ErrForbidden, ErrBadDecision, ErrOldDecision, ErrTurnedAway, and *WaitError, which matches
 // ErrNoDecision (the time is up), ErrStopped (ctx ended; also matches ctx's
 // error and cause) or ErrClosed. After an error there is no consent.
 //
@@ -336,7 +336,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 		case m := <-inbox:
 			why := m.Header.Get(wire.HeaderTurnedAway)
 			if why == "" {
-				if d, err := a.verify(m); err == nil {
+				if d, err := a.verify(m); err == nil && !storedLate(d, time.Now()) {
 					return a.settle(d)
 				}
 			}
@@ -379,7 +379,7 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 // final reports errors that end the wait; behind any other the record is read
 // again.
 func final(err error) bool {
-	return link.Fatal(err) || errors.Is(err, errAskAgain) || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict)
+	return link.Fatal(err) || errors.Is(err, errAskAgain) || refused(err)
 }
 
 // look reads the record until the server has answered; nil, nil if there is no
@@ -417,7 +417,27 @@ func (a *ask) found(m *nats.Msg, err error) (*Answer, error) {
 	if err != nil {
 		return nil, nil // an alarm was raised; it is no decision
 	}
+	stored, err := link.StoredAt(m)
+	if err != nil {
+		return nil, err
+	}
+	if storedLate(d, stored) {
+		a.c.log.Error("ALARM: an old decision was put back; it is ignored", "interaction", a.ref.ID, "decision", d.DecisionID,
+			"decided_at", d.DecidedAt, "stored_at", stored)
+		return nil, fmt.Errorf("%w: it is of %s and was stored on %s (interaction %s)", ErrOldDecision,
+			d.DecidedAt.Format(time.DateOnly), stored.Format(time.DateOnly), a.ref.ID)
+	}
 	return a.settle(d)
+}
+
+// storedWithin is how long after it was made a decision is stored at the latest:
+// gateways take seconds, and their clocks may be wrong by hours.
+const storedWithin = 24 * time.Hour
+
+// storedLate reports whether a decision was stored later than any gateway does it:
+// somebody has kept it until the record had lost it, and its key counts again.
+func storedLate(d *hitl.Decision, stored time.Time) bool {
+	return stored.Sub(d.DecidedAt) > storedWithin
 }
 
 // verify reads a decision and refuses what no gateway signed for this
@@ -437,6 +457,11 @@ func (a *ask) verify(m *nats.Msg) (*hitl.Decision, error) {
 		a.c.log.Error("ALARM: not a gateway's decision; it is ignored", "interaction", a.ref.ID, "subject", subj, "error", err)
 	}
 	return d, err
+}
+
+// refused reports that there is a decision which can never be this asking's.
+func refused(err error) bool {
+	return errors.Is(err, ErrBadDecision) || errors.Is(err, ErrOldDecision) || errors.Is(err, ErrKeyConflict)
 }
 
 // settle holds a verified decision against the bytes that this asker has.
@@ -476,7 +501,7 @@ func (a *ask) stopped(ctx context.Context, cause error) (*Answer, error) {
 		last, cancel := context.WithTimeout(ctx, lastWords)
 		defer cancel()
 		ans, err := a.look(last)
-		if ans != nil || errors.Is(err, ErrBadDecision) || errors.Is(err, ErrKeyConflict) {
+		if ans != nil || refused(err) {
 			return ans, err
 		}
 		w.Err = ErrNoDecision

@@ -32,6 +32,9 @@ var (
 	ErrBadDecision = errors.New("bus: the decision is for another request")
 	// ErrStale: another worker has taken the session over.
 	ErrStale = errors.New("bus: another worker has the session")
+	// ErrOldDecision: a decision of long ago was stored again. It must not be
+	// acted on.
+	ErrOldDecision = errors.New("bus: an old decision was put back into the record")
 	// ErrTurnedAway: the gateway took the request away without a decision,
 	// because this owner sends far too many. The text says which quota is used
 	// up. The key may be asked with again later.

@@ -4,11 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/pkg/subject"
 )
 
 func TestDecisionKeysAreRotatedWhileAnAskerWaits_invariant2(t *testing.T) {
@@ -78,4 +80,38 @@ func TestADroppedKeyEndsTheClient(t *testing.T) {
 	}
 	again, _ := n.client(t, bus.RoleOwner, "quiet")
 	require.True(t, again.IsConnected())
+}
+
+// The record keeps a decision for a year or so. Who has kept a copy for longer,
+// and may write, can store it again: signature, subject and digest are right.
+func TestADecisionThatWasPutBackIsRefused_invariant2_invariant4(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	c, log := n.client(t, bus.RoleOwner, "agents")
+	old := func(ref subject.Ref, age time.Duration) *nats.Msg {
+		d := n.decision(t, ref, hitl.Content{Outcome: hitl.Allowed})
+		d.RequestedAt, d.DecidedAt = d.RequestedAt.Add(-age), d.DecidedAt.Add(-age)
+		m := n.signed(t, ref, d)
+		m.Header.Add("Nats-Time-Stamp", d.DecidedAt.Format(time.RFC3339Nano)) // as if it were stored then
+		return m
+	}
+	for i, age := range []time.Duration{25 * time.Hour, 366 * 24 * time.Hour} {
+		// It comes while somebody waits; and it is there when somebody asks again.
+		first := ask(t, c, keyed(numbered("k", i), `{"n":1}`))
+		at := first.open(t)
+		n.write(t, old(at.Ref, age))
+		n.sweep(t, at.Ref)
+		for _, a := range []*asking{first, ask(t, c, keyed(numbered("k", i), `{"n":1}`))} {
+			_, err := a.wait(t)
+			require.ErrorIs(t, err, bus.ErrOldDecision)
+			require.ErrorContains(t, err, at.Ref.ID)
+		}
+		require.Contains(t, log.String(), "put back")
+	}
+	// A gateway whose clock is hours behind decides all the same.
+	late := ask(t, c, approval(`{"n":2}`))
+	n.write(t, old(late.open(t).Ref, 23*time.Hour))
+	answer, err := late.wait(t)
+	require.NoError(t, err)
+	require.Equal(t, hitl.Allowed, answer.Decision.Outcome)
 }

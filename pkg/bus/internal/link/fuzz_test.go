@@ -25,5 +25,12 @@ func FuzzServerWords(f *testing.F) {
 		m.Header.Add("Nats-Sequence", "42")
 		require.Equal(t, uint64(42), Sequence(m))
 		require.Zero(t, Sequence(&nats.Msg{Header: nats.Header{"Nats-Sequence": {"x" + header}}}))
+		m.Header.Add("Nats-Time-Stamp", header)
+		m.Header.Add("Nats-Time-Stamp", "2026-11-27T10:00:00.000000001Z")
+		at, err := StoredAt(m)
+		require.NoError(t, err)
+		require.Equal(t, int64(1795773600000000001), at.UnixNano())
+		_, err = StoredAt(&nats.Msg{Header: nats.Header{"Nats-Time-Stamp": {"x" + header}}})
+		require.ErrorIs(t, err, ErrUnavailable)
 	})
 }

@@ -190,6 +190,20 @@ func (c *Link) Read(ctx context.Context, stream, subj string) (*nats.Msg, error)
 	}
 }
 
+// StoredAt is when the server stored a message that Direct returned.
+func StoredAt(m *nats.Msg) (time.Time, error) {
+	// A stored header of the same name comes first, the server's own last.
+	all := m.Header.Values("Nats-Time-Stamp")
+	if len(all) == 0 {
+		return time.Time{}, fmt.Errorf("%w: direct get: the time is missing", ErrUnavailable)
+	}
+	at, err := time.Parse(time.RFC3339Nano, all[len(all)-1])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: direct get: %w", ErrUnavailable, err)
+	}
+	return at, nil
+}
+
 // Sequence is the stream sequence of a message that direct returned. Only for
 // messages that this owner wrote itself.
 func Sequence(m *nats.Msg) uint64 {

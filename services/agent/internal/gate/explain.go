@@ -34,6 +34,8 @@ func explain(r *hitl.Request, err error) string {
 		why = "the same call was asked before with other content; nobody was asked again"
 	case errors.Is(err, bus.ErrBadDecision):
 		why = "the stored decision is not about this request"
+	case errors.Is(err, bus.ErrOldDecision):
+		why = "the stored decision is an old one that was put back, and does not count"
 	case errors.Is(err, bus.ErrTurnedAway):
 		why = "too many requests are being sent (" + err.Error() + "), and nobody was asked; try it again later"
 	case errors.Is(err, bus.ErrForbidden):

@@ -25,6 +25,7 @@ func TestGate_B32_C13_NoDecisionIsNoDenial_invariant4(t *testing.T) {
 		"key conflict": {bus.ErrKeyConflict, "The tool was not run: the same call was asked before with other content; nobody was asked again"},
 		"forbidden":    {bus.ErrForbidden, "The tool was not run: this agent is not allowed to ask; nobody was asked"},
 		"bad decision": {bus.ErrBadDecision, "The tool was not run: the stored decision is not about this request"},
+		"old decision": {bus.ErrOldDecision, "The tool was not run: the stored decision is an old one that was put back, and does not count"},
 		"time is up":   {&bus.WaitError{Stored: true, Err: bus.ErrNoDecision}, "Tool approval timed out after 2 minutes; no decision reached the agent"},
 		"never stored": {&bus.WaitError{Err: fmt.Errorf("%w: %w", bus.ErrNoDecision, bus.ErrUnavailable)}, "The tool was not run: the approval service could not be reached within 2 minutes; nobody denied it"},
 	} {
