@@ -164,6 +164,32 @@ func TestFarAndPastDeadlinesCostNothing(t *testing.T) {
 	require.Equal(t, time.Hour, wait, "the timer sleeps for as long as it may")
 }
 
+// A request that somebody removed from the record without a decision is shown no
+// longer than its deadline, and nobody tries to end it for ever.
+func TestWhatIsGoneIsNotShownForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log lockedLog
+	var c clock
+	e, _ := w.gateway(func(o *Options) { o.Clock, o.Logger = c.now, slog.New(slog.NewTextHandler(&log, nil)) })
+	nc := w.connect()
+	// Larger than what a gateway holds of it.
+	r := request("gone", expiring(time.Hour), func(r *hitl.Request) { r.Message = strings.Repeat("x", 60_000) })
+	w.ask(nc, r)
+	pending(t, e, r.ID)
+	m, err := w.journal(nc).Request(t.Context(), ref(r))
+	require.NoError(t, err)
+	require.NoError(t, w.journal(nc).DeleteRequest(t.Context(), m.Seq))
+	c.jump(2 * time.Hour)
+	signal(e.alarm)
+	pending(t, e)
+	require.Eventually(t, func() bool { return len(log.lines("is gone without a decision")) == 1 }, patience, time.Millisecond)
+	require.Zero(t, e.view.Len())
+	require.Empty(t, log.lines("trying again"))
+	_, err = w.journal(nc).Decision(t.Context(), ref(r))
+	require.ErrorIs(t, err, journal.ErrNotFound)
+}
+
 // shownAs waits until r is shown and returns its list form as a client reads it.
 func shownAs(t *testing.T, e *Engine, r *hitl.Request) (sum struct {
 	CreatedAt   time.Time  `json:"created_at"`

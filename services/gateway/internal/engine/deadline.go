@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 )
 
@@ -43,6 +45,12 @@ func (e *Engine) expireSoon(d projection.Due) {
 		case <-time.After(time.Duration(rand.Int64N(int64(jitter)))):
 		}
 		winner, err := e.settle(ctx, d.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+		if errors.Is(err, api.ErrNotFound) && !errors.Is(err, errUnread) {
+			// Somebody with the rights to do so, or an older copy of the store.
+			e.log.Error("a request is gone without a decision: it is not shown any more", "interaction", d.Ref.String())
+			e.view.Lost(d.Ref)
+			return
+		}
 		if err != nil {
 			e.log.Error("expiry not stored, trying again", "interaction", d.Ref.String(), "error", err)
 			e.view.Again(d.Ref, time.Second)

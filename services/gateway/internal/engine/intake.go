@@ -105,7 +105,11 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 			}
 		}
 		if over != nil && !opened {
-			return e.refuse(ctx, ref, m, []hitl.Field{*over})
+			fields := []hitl.Field{*over}
+			if d.Redelivered {
+				return e.refuseAfterAnother(ctx, ref, fields)
+			}
+			return e.refuse(ctx, ref, m, fields)
 		}
 		mark = e.view.Mark()
 		decision = e.readDecision(ctx, ref)
@@ -160,6 +164,18 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 	word := nats.NewMsg(subject.Inbox(ref))
 	word.Header.Set(wire.HeaderTurnedAway, card.Line(why.Error()))
 	return e.opts.Conn.PublishMsg(word)
+}
+
+// refuseAfterAnother is refuse for a request that somebody had before, for whom it
+// may have been within the quota: whose open event, written at any time, must not
+// come after the closed one, and have a decision. So the request is kept with the
+// decision, and whoever tells the streams of that begins with the open event.
+func (e *Engine) refuseAfterAnother(ctx context.Context, ref subject.Ref, fields []hitl.Field) error {
+	w, err := e.settle(ctx, ref, e.now(), hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake")
+	if err == nil && w.Outcome == hitl.InvalidIX {
+		e.log.Warn("refused a request that another gateway had before", "interaction", ref.String(), "problem", fields[0].Problem)
+	}
+	return err
 }
 
 func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a card.Admission) error {

@@ -297,7 +297,7 @@ func (s *stage) final() string {
 	for _, t := range s.tasks {
 		return t.name + " waits for ever"
 	}
-	if s.plot.people == nil && s.plot.withdraw == 0 && !s.plot.refused {
+	if s.plot.people == nil && s.plot.withdraw == 0 && !s.plot.refused && (!s.plot.poor || decisions.last == 0) {
 		for _, g := range s.gates {
 			if !s.shown(g) {
 				return g.name + " does not show what waits"
@@ -487,6 +487,7 @@ func plots(all bool) []*plot {
 	killed := func(p *plot) { p.crashes, p.asks = 1, 1 }
 	two := func(p *plot) { p.gateways, p.asks = 2, 1 }
 	people := func(p *plot) { p.people = []string{"ada", "bob"} }
+	poor := func(p *plot) { p.poor, p.twice, p.people = true, 1, nil }
 	short := []*plot{
 		asked("nobody decides, killed anywhere", anyOrder, killed, func(p *plot) { p.people = nil }),
 		asked("refused, killed anywhere", anyOrder, killed, func(p *plot) {
@@ -498,6 +499,7 @@ func plots(all bool) []*plot {
 		asked("withdrawn", 0, func(p *plot) { p.withdraw, p.asks = 1, 1 }),
 		asked("another gateway starts and looks on", 1, func(p *plot) { p.idle, p.quiet, p.asks = 1, true, 1 }),
 		asked("two gateways", 0, two),
+		asked("two gateways that count a quota differently", anyOrder, two, poor),
 	}
 	if !all {
 		return short

@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 )
 
@@ -163,6 +164,43 @@ func TestWhatIsOpenStaysOpenOverAQuota(t *testing.T) {
 	e.bg.Wait()
 	one.stopBg()
 	one.bg.Wait()
+}
+
+// Who had a request before may have put it before people, and may be about to
+// say so: whoever refuses it after that keeps what it was, and its end follows a
+// beginning.
+func TestWhatAnotherGatewayHadIsRefusedOnTheRecord_invariant8(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	j := w.journal(nc)
+	m, err := j.Request(t.Context(), ref(r))
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	full := New(Options{Journal: j, Conn: nc, Logger: log, Quota: quota.Limits{OpenBytes: 1, DayRefusals: 1}})
+	require.True(t, full.ledger.Refuse(quota.Owner{Tenant: "default", Name: "agents"}), "the day's only refusal without its request")
+	again := journal.Delivery{Message: *m, Redelivered: true}
+	require.NoError(t, full.admitStored(t.Context(), ref(r), again))
+	full.bg.Wait()
+	d, err := j.Decision(t.Context(), ref(r))
+	require.NoError(t, err)
+	require.Equal(t, hitl.InvalidIX, d.Outcome)
+	require.Equal(t, "quota.bytes", d.Fields[0].Field)
+	kept, err := d.Request()
+	require.NoError(t, err)
+	require.Equal(t, raw, kept)
+	late := New(Options{Journal: j, Conn: nc, Logger: log})
+	require.NoError(t, late.writeOpen(t.Context(), wire.Summary{SessionID: r.SessionID}, raw, card.Admission{Ref: ref(r)}))
+	var events []string
+	require.NoError(t, j.Read(t.Context(), journal.Events, 1, nil, func(m journal.Message) error {
+		events = append(events, m.Subject)
+		return nil
+	}))
+	require.Equal(t, []string{subject.Event(ref(r), "s1", subject.Open), subject.Event(ref(r), "s1", subject.Closed)}, events)
+	full.stopBg()
+	late.stopBg()
 }
 
 // heldEnds is a journal whose closed events wait until free is closed.

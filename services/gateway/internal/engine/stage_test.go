@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 )
 
 // A stage runs the code of gateways step by step, one goroutine at a time. A
@@ -57,6 +58,7 @@ type plot struct {
 	limit    int // of interruptions, see everything
 	recent   int // closed interactions that a gateway remembers
 	refused  bool
+	poor     bool   // the second gateway has no room in its owner's quota, and takes only what another one had
 	fault    string // a planted one, see fault
 }
 
@@ -214,8 +216,12 @@ func (s *stage) reap() { s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool
 func (s *stage) boot(g *gate) {
 	g.busy, g.killed, g.knows = true, false, false
 	g.clean = s.streams[journal.Decisions].last > 0
+	var limits quota.Limits
+	if s.poor(g) {
+		limits.OpenBytes = 1
+	}
 	g.e = New(Options{
-		Journal: &desk{s, g}, Conn: s.plot.conn, Logger: slog.New(slog.DiscardHandler),
+		Quota: limits, Journal: &desk{s, g}, Conn: s.plot.conn, Logger: slog.New(slog.DiscardHandler),
 		Clock: func() time.Time { return stageTime.Add(time.Second) },
 	})
 	g.e.view = projection.New(projection.Options{
@@ -362,6 +368,9 @@ func (s *stage) moves() []move {
 	return out
 }
 
+// poor reports whether no request is within a gateway's quotas.
+func (s *stage) poor(g *gate) bool { return s.plot.poor && slices.Index(s.gates, g) == 1 }
+
 // quiet reports whether a gateway only looks on.
 func (s *stage) quiet(g *gate) bool {
 	return s.plot.quiet && slices.Index(s.gates, g) >= s.plot.gateways
@@ -385,7 +394,7 @@ func (s *stage) deliveries(g *gate, d *durable, stream, what string, fn func(con
 			}
 			s.wake(s.spawn(g, fmt.Sprintf("%s %d", what, m.Seq), func() {
 				fn(context.Background(), journal.Delivery{
-					Message: *m,
+					Message: *m, Redelivered: how != "",
 					Ack: func() error {
 						err := s.call("ack", func() bool {
 							return d.pending[m.Seq] == nil && !slices.Contains(d.back, m.Seq) || s.settled() && s.twice == 0
@@ -415,7 +424,7 @@ func (s *stage) deliveries(g *gate, d *durable, stream, what string, fn func(con
 			deliver(m, "again ")
 		}
 	}
-	if m := s.after(stream, d.next-1); m != nil {
+	if m := s.after(stream, d.next-1); m != nil && !s.poor(g) {
 		deliver(m, "")
 	}
 	if s.twice > 0 {

@@ -297,6 +297,16 @@ func (p *Projection) Closed(ref subject.Ref, d *hitl.Decision, seq uint64) {
 	}
 }
 
+// Lost ends an interaction of which the record knows neither the request nor a
+// decision.
+func (p *Projection) Lost(ref subject.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if en := p.remove(ref); en != nil {
+		p.touch(en.session)
+	}
+}
+
 // Settled is the decision of an interaction whose closed event is known to be
 // stored, else nil. Only the newest are known.
 func (p *Projection) Settled(ref subject.Ref) *hitl.Decision {

@@ -40,15 +40,11 @@ func Refused(ref subject.Ref, m journal.Message) *Target {
 
 // Decision makes the record.
 func (t *Target) Decision(c hitl.Content, p hitl.Principal, channel, assurance string, now time.Time) *hitl.Decision {
-	d := &hitl.Decision{
+	return &hitl.Decision{
 		V: 1, DecisionID: uuid.NewString(), InteractionID: t.Request.ID, Digest: t.Digest, Content: c,
 		Principal: p, Channel: channel, Assurance: assurance, Policy: t.Policy, DecidedAt: now.UTC(),
-		RequestSeq: t.Seq, RequestedAt: t.RequestedAt.UTC(),
+		RequestSeq: t.Seq, RequestedAt: t.RequestedAt.UTC(), RequestB64: base64.StdEncoding.EncodeToString(t.Raw),
 	}
-	if c.Outcome != hitl.InvalidIX {
-		d.RequestB64 = base64.StdEncoding.EncodeToString(t.Raw)
-	}
-	return d
 }
 
 // Examine reads a stored request and refuses what is not its owner's own. The
