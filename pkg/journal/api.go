@@ -147,12 +147,17 @@ func (a api) publish(ctx context.Context, stream, subj string, header nats.Heade
 	if err != nil {
 		return 0, fmt.Errorf("journal: publish: %w", err)
 	}
+	return readAck(m.Data, stream)
+}
+
+// readAck reads the server's answer to a publish into stream.
+func readAck(answer []byte, stream string) (uint64, error) {
 	var ack struct {
 		Error  *APIError `json:"error"`
 		Stream string    `json:"stream"`
 		Seq    uint64    `json:"seq"`
 	}
-	if err := json.Unmarshal(m.Data, &ack); err != nil {
+	if err := json.Unmarshal(answer, &ack); err != nil {
 		return 0, fmt.Errorf("journal: decode the acknowledgement: %w", err)
 	}
 	if ack.Error != nil {

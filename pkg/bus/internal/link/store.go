@@ -100,6 +100,12 @@ func (c *Link) Put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return readAck(reply.Data, &TooLargeError{Size: len(m.Data), Limit: int(c.nc.MaxPayload())})
+}
+
+// readAck reads the server's answer to a publish; tooLarge is the error to
+// return if the message was.
+func readAck(answer []byte, tooLarge error) (seq uint64, err error) {
 	var ack struct {
 		Stream string `json:"stream"`
 		Seq    uint64 `json:"seq"`
@@ -108,7 +114,7 @@ func (c *Link) Put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 			Text string `json:"description"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+	if err := json.Unmarshal(answer, &ack); err != nil {
 		return 0, fmt.Errorf("%w: not an acknowledgement: %w", ErrUnavailable, err)
 	}
 	switch {
@@ -119,7 +125,7 @@ func (c *Link) Put(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	case ack.Error.Code == CodeWrongLastSeq || ack.Error.Code == codeStoreFailed:
 		return 0, &ConflictError{Code: ack.Error.Code, Text: ack.Error.Text}
 	case ack.Error.Code == codeTooLarge:
-		return 0, &TooLargeError{Size: len(m.Data), Limit: int(c.nc.MaxPayload())}
+		return 0, tooLarge
 	}
 	return 0, &storeError{ack.Error.Code, ack.Error.Text}
 }

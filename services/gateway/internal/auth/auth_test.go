@@ -369,3 +369,33 @@ func TestFollowTellsWhatHappensOnAnyGateway(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+// What cannot be read signs nobody in, and keeps nobody else from it.
+func TestABrokenRecordCountsForNothing(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	s := b.store()
+	js, err := jetstream.New(b.connect())
+	require.NoError(t, err)
+	kv, err := js.KeyValue(t.Context(), auth.Bucket)
+	require.NoError(t, err)
+	const good = `{"v":1,"person":{"kind":"person","id":"owner"},"channel":"web","expires_at":"2999-01-01T00:00:00Z"}`
+	for i, text := range []string{good, `{`, `{"v":2` + good[6:], `{"v":1,` + good[1:], `{"v":1,"expires_at":"2999-01-01T00:00:00Z"}`} {
+		for _, kind := range []string{"session.", "link.", "cli."} {
+			_, err := kv.PutString(t.Context(), fmt.Sprintf("%s%d", kind, i), text)
+			require.NoError(t, err)
+		}
+	}
+	for i := range 5 {
+		_, err := s.CheckHash(t.Context(), fmt.Sprint(i))
+		if i == 0 {
+			require.NoError(t, err, "the record as such is one")
+			continue
+		}
+		require.ErrorIs(t, err, auth.ErrUnknown)
+	}
+	_, _, err = s.RequestLink(t.Context())
+	require.NoError(t, err)
+	_, _, err = s.RequestCLI(t.Context(), "terminal")
+	require.NoError(t, err)
+}

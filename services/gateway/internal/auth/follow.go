@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -63,11 +62,11 @@ func notice(e jetstream.KeyValueEntry) (n Notice, ok bool) {
 			return Notice{Ended: hash}, true
 		}
 		n.SignedIn = &Session{Hash: hash}
-		return n, json.Unmarshal(e.Value(), n.SignedIn) == nil
+		return n, decode(e.Value(), n.SignedIn) == nil
 	}
 	code := strings.TrimPrefix(e.Key(), cliKey)
 	var rec cliRecord
-	if gone || json.Unmarshal(e.Value(), &rec) == nil && rec.Allowed != nil {
+	if gone || decode(e.Value(), &rec) == nil && rec.Allowed != nil {
 		return Notice{Settled: code}, true
 	}
 	return Notice{Waiting: &rec.CLIRequest}, rec.Code != ""

@@ -97,6 +97,9 @@ type Session struct {
 	Hash string `json:"-"`
 }
 
+// good reports whether somebody is signed in by it at a time.
+func (s *Session) good(now time.Time) bool { return s.Person.ID != "" && now.Before(s.ExpiresAt) }
+
 type link struct {
 	V         int            `json:"v"`
 	Person    hitl.Principal `json:"person"`
@@ -199,7 +202,7 @@ func (s *Store) CheckHash(ctx context.Context, hash string) (*Session, error) {
 	if _, err := s.read(ctx, sessionKey+hash, &sess); err != nil {
 		return nil, err
 	}
-	if !s.now().Before(sess.ExpiresAt) {
+	if !sess.good(s.now()) {
 		return nil, ErrUnknown
 	}
 	sess.Hash = hash
@@ -228,10 +231,28 @@ func (s *Store) read(ctx context.Context, key string, v any) (revision uint64, e
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	if err := json.Unmarshal(e.Value(), v); err != nil {
-		return 0, fmt.Errorf("auth: record %s: %w", key, err)
+	if err := decode(e.Value(), v); err != nil {
+		s.log.Error("a record cannot be used and counts for nothing", "bucket", Bucket, "key", key, "error", err)
+		return 0, ErrUnknown
 	}
 	return e.Revision(), nil
+}
+
+// decode reads a record, which is one of this version or nothing.
+func decode(raw []byte, v any) error {
+	if err := hitl.CheckJSON(raw); err != nil {
+		return err
+	}
+	var head struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return err
+	}
+	if head.V != 1 {
+		return fmt.Errorf("v: unknown version %d, this build reads 1", head.V)
+	}
+	return json.Unmarshal(raw, v)
 }
 
 // take deletes a key at its revision: one taker wins. Where the outcome stays
