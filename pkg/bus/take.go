@@ -46,3 +46,36 @@ func (c *Client) Take(ctx context.Context, ref subject.Ref, decisionID, by strin
 		}
 	}
 }
+
+// Taken reports whether the server has a claim of an interaction's approval.
+func (c *Client) Taken(ctx context.Context, ref subject.Ref) (bool, error) {
+	_, err := c.read(ctx, streamTranscripts, subject.Ack(ref, subject.Taken))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Stored is a request as the server has it among the open ones; ErrNotFound if it
+// is not there.
+func (c *Client) Stored(ctx context.Context, ref subject.Ref) (*hitl.Request, error) {
+	raw, err := c.read(ctx, streamRequests, subject.Request(ref))
+	if err != nil {
+		return nil, err
+	}
+	return hitl.ParseRequest(raw)
+}
+
+func (c *Client) read(ctx context.Context, stream, subj string) ([]byte, error) {
+	if !c.link.Begin() {
+		return nil, ErrClosed
+	}
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
+	defer cancel(nil)
+	m, err := c.link.Read(ctx, stream, subj)
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}

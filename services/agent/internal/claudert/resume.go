@@ -140,7 +140,7 @@ func (r *run) takeUp() {
 	err = r.say(proc, protocol.TextBlock(text))
 	for _, s := range told {
 		if s.Spent() {
-			s.Refuse("the approval was handed over before the worker was lost; whether the tool ran is unknown")
+			s.RefuseSpent("the approval was handed over before the worker was lost; whether the tool ran is unknown")
 			continue
 		}
 		s.Use(func(gate.Verdict) error { return err })

@@ -419,7 +419,7 @@ func (r *run) ask(a *ask) {
 			// An earlier process took the approval and got no further. There is
 			// nothing that could run twice here.
 			// The receipt first: a successor that finds the result confirms it.
-			s.Refuse("taken before the worker was lost")
+			s.RefuseSpent("taken before the worker was lost")
 			_ = note(s.Verdict())
 		} else {
 			s.Use(note)

@@ -326,7 +326,7 @@ func TestGate_B55_OtherContentIsRefused_invariant5(t *testing.T) {
 			last := await(t, f.acks)
 			require.Equal(t, hitl.Refused, last.stage)
 			require.NotEmpty(t, last.detail)
-			require.False(t, f.ledger.Spent(ans.Decision.InteractionID))
+			require.NoError(t, f.ledger.Spent(ans.Decision.InteractionID, ""))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,17 +27,23 @@ var (
 	ErrReplaced = errors.New("another approval of the same request was already used")
 )
 
+// trimmed ends the name of the file that is to take the ledger's place.
+const trimmed = ".new"
+
 // Ledger remembers which approvals were handed to a runtime. An entry is on
 // disk before the runtime hears of the approval, so that a crash in between
 // costs an approval, and never uses one twice.
 type Ledger struct {
 	mu   sync.Mutex
+	path string
 	f    *os.File
+	uses []Use
 	used map[string]string // decision by interaction
 	bad  error             // an append failed half-way: nothing more may be handed out
 }
 
-type ledgerEntry struct {
+// Use is an entry of the ledger.
+type Use struct {
 	Interaction string    `json:"interaction_id"`
 	Decision    string    `json:"decision_id"`
 	At          time.Time `json:"at"`
@@ -48,7 +55,7 @@ func OpenLedger(path string) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := &Ledger{f: f, used: map[string]string{}}
+	l := &Ledger{path: path, f: f, used: map[string]string{}}
 	if err := l.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
 	}
@@ -71,11 +78,11 @@ func (l *Ledger) load() error {
 		if err != nil {
 			return err
 		}
-		var e ledgerEntry
+		var e Use
 		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil || e.Interaction == "" || e.Decision == "" {
 			return fmt.Errorf("unreadable entry at byte %d", good)
 		}
-		l.used[e.Interaction] = e.Decision
+		l.note(e)
 		good += int64(len(line))
 	}
 	if err := l.f.Truncate(good); err != nil {
@@ -85,20 +92,80 @@ func (l *Ledger) load() error {
 	return err
 }
 
+func (l *Ledger) note(u Use) {
+	l.uses = append(l.uses, u)
+	l.used[u.Interaction] = u.Decision
+}
+
+// Trim drops what was used longer than keep before now and before the newest use:
+// a clock that is far ahead alone makes nothing forgotten. The new file takes the
+// place of the old one at once or, after a crash in between, not at all.
+func (l *Ledger) Trim(now time.Time, keep time.Duration) (dropped int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bad != nil {
+		return 0, l.bad
+	}
+	if err := os.Remove(l.path + trimmed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("ledger: %w", err)
+	}
+	var kept []Use
+	var text []byte
+	for _, u := range l.uses {
+		if newest := l.uses[len(l.uses)-1].At; u.At.Before(now.Add(-keep)) && u.At.Before(newest.Add(-keep)) {
+			dropped++
+			continue
+		}
+		line, err := json.Marshal(u)
+		if err != nil {
+			return 0, fmt.Errorf("ledger: %w", err)
+		}
+		kept, text = append(kept, u), append(append(text, line...), '\n')
+	}
+	if dropped == 0 {
+		return 0, nil
+	}
+	f, err := os.OpenFile(l.path+trimmed, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("ledger: %w", err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), l.path)
+	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("ledger: %w", err), f.Close(), os.Remove(f.Name()))
+	}
+	old := l.f
+	l.f, l.uses, l.used = f, nil, map[string]string{}
+	for _, u := range kept {
+		l.note(u)
+	}
+	if err := errors.Join(syncDir(filepath.Dir(l.path)), old.Close()); err != nil {
+		// Which of the two files a crash would leave is not known: what is
+		// noted from here on could be lost with it.
+		l.bad = fmt.Errorf("ledger: %w", err)
+		return 0, l.bad
+	}
+	return dropped, nil
+}
+
 // Claim takes an interaction's approval for its one use. The error is ErrSpent
 // or ErrReplaced when one was taken before, by this process or an earlier one.
 func (l *Ledger) Claim(interaction, decision string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch before, used := l.used[interaction]; {
-	case used && before == decision:
-		return ErrSpent
-	case used:
-		return ErrReplaced
-	case l.bad != nil:
+	if err := l.spent(interaction, decision); err != nil {
+		return err
+	}
+	if l.bad != nil {
 		return l.bad
 	}
-	line, err := json.Marshal(ledgerEntry{interaction, decision, time.Now().UTC()})
+	u := Use{interaction, decision, time.Now().UTC()}
+	line, err := json.Marshal(u)
 	if err != nil {
 		return err
 	}
@@ -110,16 +177,34 @@ func (l *Ledger) Claim(interaction, decision string) error {
 		l.bad = fmt.Errorf("ledger: %w", err)
 		return l.bad
 	}
-	l.used[interaction] = decision
+	l.note(u)
 	return nil
 }
 
-// Spent reports whether an approval of the interaction was taken.
-func (l *Ledger) Spent(interaction string) bool {
+// Spent is ErrSpent when the approval was taken, ErrReplaced when another one of
+// the interaction was, else nil.
+func (l *Ledger) Spent(interaction, decision string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, used := l.used[interaction]
-	return used
+	return l.spent(interaction, decision)
+}
+
+// spent needs l.mu.
+func (l *Ledger) spent(interaction, decision string) error {
+	switch before, used := l.used[interaction]; {
+	case !used:
+		return nil
+	case before == decision:
+		return ErrSpent
+	}
+	return ErrReplaced
+}
+
+// Uses are all entries, the oldest first.
+func (l *Ledger) Uses() []Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.uses)
 }
 
 // Close closes the file.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,15 +30,22 @@ func FuzzLedger(f *testing.F) {
 		whole := raw[:bytes.LastIndexByte(raw, '\n')+1]
 		require.LessOrEqual(t, len(l.used), bytes.Count(whole, []byte("\n")))
 		if bytes.HasPrefix(whole, []byte(line+"\n")) {
-			require.True(t, l.Spent("i"))
+			require.Error(t, l.Spent("i", "d"))
 		}
-		spent := l.Spent("new")
+		uses := l.Uses()
+		dropped, err := l.Trim(time.Now(), 400*24*time.Hour)
+		require.NoError(t, err)
+		require.Len(t, l.Uses(), len(uses)-dropped)
+		if len(uses) > 0 {
+			require.Error(t, l.Spent(uses[len(uses)-1].Interaction, ""), "the newest stays")
+		}
+		spent := l.Spent("new", "one") != nil
 		err = l.Claim("new", "one")
 		require.Equal(t, spent, err != nil)
 		require.NoError(t, l.Close())
 		again, err := OpenLedger(path)
 		require.NoError(t, err)
-		require.True(t, again.Spent("new"))
+		require.Error(t, again.Spent("new", "one"))
 		require.ErrorIs(t, again.Claim("new", "one"), ErrSpent)
 		require.NoError(t, again.Close())
 	})

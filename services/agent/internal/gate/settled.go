@@ -43,9 +43,13 @@ func (s *Settled) Verdict() Verdict { return s.verdict }
 
 // Spent reports whether an earlier process handed an approval of this request
 // out. Whether the tool ran then, nobody knows.
-func (s *Settled) Spent() bool {
-	return s.verdict.Content.Outcome == hitl.Allowed && s.answer != nil &&
-		s.gate.ledger.Spent(s.answer.Decision.InteractionID)
+func (s *Settled) Spent() bool { return s.spent() != nil }
+
+func (s *Settled) spent() error {
+	if s.verdict.Content.Outcome != hitl.Allowed || s.answer == nil {
+		return nil
+	}
+	return s.gate.ledger.Spent(s.answer.Decision.InteractionID, s.answer.Decision.DecisionID)
 }
 
 // Use hands the verdict to tell, which passes it to the agent. An approval is
@@ -90,8 +94,8 @@ func (s *Settled) Use(tell func(Verdict) error) {
 // are put back to an older copy.
 func (s *Settled) claim() error {
 	d := s.answer.Decision
-	if s.gate.ledger.Spent(d.InteractionID) {
-		return s.gate.ledger.Claim(d.InteractionID, d.DecisionID)
+	if err := s.gate.ledger.Spent(d.InteractionID, d.DecisionID); err != nil {
+		return err
 	}
 	won, err := s.gate.asker.Take(s.gate.ended, s.answer.Ref, d.DecisionID, s.gate.id)
 	switch {
@@ -117,6 +121,15 @@ func (s *Settled) Refuse(why string) {
 	s.once.Do(func() { s.finish(hitl.Refused, why) })
 }
 
+// RefuseSpent is Refuse for an approval that is Spent. why is what people are told
+// who gave it; who gave a second one of the same request is told that.
+func (s *Settled) RefuseSpent(why string) {
+	if err := s.spent(); errors.Is(err, ErrReplaced) {
+		why = err.Error()
+	}
+	s.Refuse(why)
+}
+
 // Confirm ends the ask for a runtime that knows that it took this decision, in
 // an earlier process. An approval that this directory's ledger has not was not
 // handed out there: it could not be claimed, and people are told so.
@@ -127,6 +140,8 @@ func (s *Settled) Confirm() {
 			s.finish(hitl.Refused, s.mismatch)
 		case s.verdict.Content.Outcome == hitl.Allowed && !s.Spent():
 			s.finish(hitl.Refused, ErrTaken.Error())
+		case errors.Is(s.spent(), ErrReplaced):
+			s.finish(hitl.Refused, ErrReplaced.Error())
 		default:
 			s.finish(hitl.Applied, "")
 		}

@@ -24,7 +24,10 @@ import (
 const (
 	beatEvery = 5 * time.Second
 	lookEvery = 30 * time.Second
-	maxTitle  = 80 // runes
+	// usedFor is how long the use of an approval is remembered. The server keeps
+	// decisions for a year, so it can bring up none that is older.
+	usedFor  = 400 * 24 * time.Hour
+	maxTitle = 80 // runes
 )
 
 // Options wire a Worker.
@@ -74,6 +77,11 @@ func New(o Options) (*Worker, error) {
 	ledger, err := gate.OpenLedger(dir.LedgerPath())
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
+	}
+	if dropped, err := ledger.Trim(time.Now(), usedFor); err != nil {
+		o.Logger.Error("old entries stay in the ledger of approvals", "error", err)
+	} else if dropped > 0 {
+		o.Logger.Info("old entries dropped from the ledger of approvals", "entries", dropped)
 	}
 	id := o.WorkerID
 	if id == "" {
@@ -168,15 +176,18 @@ func (w *Worker) beat(ctx context.Context) {
 }
 
 // look finds sessions that another worker has taken over: whenever the connection
-// was away, and now and then for those in which nothing happens.
+// was away, and now and then for those in which nothing happens. And requests that
+// came back with an older copy of the server's data.
 func (w *Worker) look(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	w.disown(ctx)
 	for {
 		again := w.client.Connected()
 		select {
 		case <-tick.C:
 		case <-again:
+			w.disown(ctx)
 		case <-ctx.Done():
 			return
 		}
