@@ -43,6 +43,14 @@ func check(raw []byte, depth int, fold bool) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
 	}
+	if plain(raw, depth, fold) {
+		return nil
+	}
+	return walk(raw, depth, fold)
+}
+
+// walk is check for whatever is valid UTF-8. It tells what is wrong, and where.
+func walk(raw []byte, depth int, fold bool) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if err := checkValue(dec, depth, fold); err != nil {
