@@ -396,6 +396,20 @@ func last(t *testing.T, e Env) {
 		}
 		require.Equal(t, want[key], got)
 	}
+	several := []string{"hitl.evt.t.o.s2", "hitl.evt.t.o.none", "hitl.ses.t.o.s0", "hitl.evt.t.o.s0"}
+	var got []string
+	require.NoError(t, e.Journal.Last(limited(t), journal.Transcripts, several, func(m journal.Message) error {
+		got = append(got, m.Subject+" "+string(m.Data))
+		return nil
+	}))
+	require.Equal(t, []string{"hitl.evt.t.o.s0 897", "hitl.evt.t.o.s2 899", "hitl.ses.t.o.s0 state"}, got, "in the order of the stream")
+	enough := errors.New("enough")
+	got = nil
+	require.ErrorIs(t, e.Journal.Last(limited(t), journal.Transcripts, several, func(m journal.Message) error {
+		got = append(got, m.Subject)
+		return enough
+	}), enough)
+	require.Len(t, got, 1)
 }
 
 func follow(t *testing.T, e Env) {

@@ -159,22 +159,18 @@ func unknown(ctx context.Context, last error) error {
 
 // Decision implements Journal.
 func (j *JetStream) Decision(ctx context.Context, ref subject.Ref) (*StoredDecision, error) {
-	m, err := j.get(ctx, Decisions, getRequest{Last: subject.Decision(ref)})
-	if err != nil {
-		return nil, err
-	}
-	return j.verify(m.message())
+	return j.verify(j.get(ctx, Decisions, getRequest{Last: subject.Decision(ref)}))
 }
 
 func (j *JetStream) decisionOnce(ctx context.Context, ref subject.Ref) (*StoredDecision, error) {
-	m, err := j.getOnce(ctx, Decisions, getRequest{Last: subject.Decision(ref)})
+	return j.verify(j.getOnce(ctx, Decisions, getRequest{Last: subject.Decision(ref)}))
+}
+
+func (j *JetStream) verify(found *stored, err error) (*StoredDecision, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.verify(m.message())
-}
-
-func (j *JetStream) verify(m *Message) (*StoredDecision, error) {
+	m := found.message()
 	_, keys := j.current()
 	d, err := Verify(keys, m)
 	if errors.Is(err, ErrUnsigned) {
@@ -186,7 +182,8 @@ func (j *JetStream) verify(m *Message) (*StoredDecision, error) {
 // Verify reads a stored decision and checks its signature; ErrUnsigned if no
 // key of keys made it for the subject it is stored under.
 func Verify(keys map[string]ed25519.PublicKey, m *Message) (*StoredDecision, error) {
-	if err := hitl.Verify(keys, first(m.Header, hitl.HeaderSigner), first(m.Header, hitl.HeaderSignature), m.Subject, m.Data); err != nil {
+	h := nats.Header(m.Header)
+	if err := hitl.Verify(keys, h.Get(hitl.HeaderSigner), h.Get(hitl.HeaderSignature), m.Subject, m.Data); err != nil {
 		return nil, fmt.Errorf("%w: %s at %d: %w", ErrUnsigned, m.Subject, m.Seq, err)
 	}
 	d, err := hitl.ParseDecision(m.Data)
@@ -194,13 +191,6 @@ func Verify(keys map[string]ed25519.PublicKey, m *Message) (*StoredDecision, err
 		return nil, fmt.Errorf("journal: decision %s at %d: %w", m.Subject, m.Seq, err)
 	}
 	return &StoredDecision{Decision: d, Seq: m.Seq, Time: m.Time}, nil
-}
-
-func first(h map[string][]string, name string) string {
-	if v := h[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
 }
 
 // Request implements Journal.

@@ -1,9 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,7 +39,30 @@ func (j *JetStream) Read(ctx context.Context, stream string, from uint64, filter
 
 // Last implements Journal.
 func (j *JetStream) Last(ctx context.Context, stream string, filters []string, fn func(Message) error) error {
-	return j.upToNow(ctx, stream, 1, filters, true, fn)
+	if len(filters) == 0 || strings.ContainsAny(strings.Join(filters, ""), "*>") {
+		return j.upToNow(ctx, stream, 1, filters, true, fn)
+	}
+	// For a consumer of many subjects the server looks through the whole history.
+	found, errs := make([]*stored, len(filters)), make([]error, len(filters))
+	room := make(chan struct{}, 32)
+	var wg sync.WaitGroup
+	for i, subj := range filters {
+		room <- struct{}{}
+		wg.Go(func() {
+			if found[i], errs[i] = j.get(ctx, stream, getRequest{Last: subj}); errors.Is(errs[i], ErrNotFound) {
+				errs[i] = nil
+			}
+			<-room
+		})
+	}
+	wg.Wait()
+	found = slices.DeleteFunc(found, func(s *stored) bool { return s == nil })
+	slices.SortFunc(found, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	err := errors.Join(errs...)
+	for i := 0; i < len(found) && err == nil; i++ {
+		err = fn(*found[i].message())
+	}
+	return err
 }
 
 // Follow implements Journal. It ends with ErrRecreated when the stream is not

@@ -66,7 +66,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	}
 	out.ServerTime = e.now().UTC()
 	out.Body = cmp.Or(out.Body, &wire.Body{Verbs: []string{}, Scopes: []string{}})
-	err = e.opts.Journal.Last(ctx, journal.Transcripts, []string{"hitl.ack." + ref.String() + ".*"}, func(m journal.Message) error {
+	err = e.opts.Journal.Last(ctx, journal.Transcripts, trail(ref), func(m journal.Message) error {
 		if a, ok := card.ReadAck(m); ok && a.DecisionID == w.DecisionID {
 			out.Trail = append(out.Trail, a)
 		}

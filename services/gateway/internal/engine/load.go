@@ -187,7 +187,7 @@ func (e *Engine) loadClosed(ctx context.Context, events journal.Position) (n int
 		n++
 		e.view.LoadClosed(m)
 		if at, err := subject.Parse(m.Subject); err == nil {
-			acks = append(acks, "hitl.ack."+at.Ref().String()+".*")
+			acks = append(acks, trail(at.Ref())...)
 		}
 		return nil
 	})
@@ -195,18 +195,17 @@ func (e *Engine) loadClosed(ctx context.Context, events journal.Position) (n int
 		return n, err
 	}
 	// What became of these decisions is another stream's matter.
-	for part := range slices.Chunk(acks, ackFilters) {
-		err := e.opts.Journal.Last(ctx, journal.Transcripts, part, func(m journal.Message) error {
-			n++
-			e.view.LoadAck(m)
-			return nil
-		})
-		if err != nil && !errors.Is(err, journal.ErrNotFound) {
-			return n, err
-		}
+	if len(acks) == 0 {
+		return n, nil // without subjects it would be every one
 	}
-	return n, nil
+	return n, e.opts.Journal.Last(ctx, journal.Transcripts, acks, func(m journal.Message) error {
+		n++
+		e.view.LoadAck(m)
+		return nil
+	})
 }
 
-// ackFilters is how many interactions' delivery is read in one call.
-const ackFilters = 250
+// trail is where an asker says what became of a decision.
+func trail(ref subject.Ref) []string {
+	return []string{subject.Ack(ref, hitl.Delivered), subject.Ack(ref, hitl.Applied), subject.Ack(ref, hitl.Refused)}
+}
