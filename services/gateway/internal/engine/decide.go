@@ -243,12 +243,7 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 	return winner, err
 }
 
-// sickFor is how long a decision that could not be stored makes the gateway
-// unready: then somebody has to try again to find out.
-const sickFor = 30 * time.Second
-
-// store writes a decision, hides what is decided now and tells the streams. It
-// notes whether decisions can be stored at all.
+// store writes a decision, hides what is decided now and tells the streams.
 func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
 	e.enter(ref) // before the sweeper can hear of it
 	w, won, err := e.opts.Journal.Decide(ctx, ref, d)
@@ -259,20 +254,8 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 		e.winners.add(ref, w)
 		e.finishLater(ref, w)
 	}
-	switch {
-	case err == nil:
-		e.unwell(time.Time{}, nil)
-	case errors.Is(err, journal.ErrTooLarge): // the store is well
-	case !errors.Is(ctx.Err(), context.Canceled): // nobody stopped waiting
-		e.unwell(e.now().Add(sickFor), err)
+	if err != nil && !errors.Is(err, journal.ErrTooLarge) && !errors.Is(ctx.Err(), context.Canceled) {
 		e.log.Error("a decision could not be stored", "interaction", ref.String(), "error", err)
 	}
 	return w, won, err
-}
-
-// unwell notes until when this gateway counts as unable to store, and why.
-func (e *Engine) unwell(until time.Time, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sick, e.sickOf = until, api.Cause(err)
 }

@@ -54,6 +54,7 @@ type Engine struct {
 	now    func() time.Time
 	policy policy.Policy
 	ledger *quota.Ledger
+	stores *stores // Options' Journal goes through it
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
 	ready  chan struct{} // closed by Run after loading
@@ -67,8 +68,6 @@ type Engine struct {
 	winners winners
 
 	mu        sync.Mutex
-	sick      time.Time     // until then decisions count as impossible to store
-	sickOf    error         // why, where it is known
 	skew      time.Duration // this clock before the server's, as far as it is certain
 	finishing map[subject.Ref]*ending
 }
@@ -89,8 +88,10 @@ func New(o Options) *Engine {
 	if o.clockEvery == 0 {
 		o.clockEvery = clockEvery
 	}
+	s := newStores(o.Journal, o.Clock)
+	o.Journal = s
 	e := &Engine{
-		opts: o, log: o.Logger.With("component", "engine"), now: o.Clock,
+		opts: o, stores: s, log: o.Logger.With("component", "engine"), now: o.Clock,
 		policy:    policy.Policy{Critical: o.Critical},
 		ledger:    quota.New(o.Quota, o.Clock),
 		spawn:     func(fn func()) { go fn() },
@@ -129,13 +130,7 @@ func (e *Engine) Healthy() error {
 		}
 		return fmt.Errorf("this machine's clock is %s %s the NATS server's, the limit is %s", e.skew.Abs().Round(time.Millisecond), way, maxSkew)
 	}
-	if e.now().Before(e.sick) {
-		if e.sickOf != nil {
-			return fmt.Errorf("what was to be stored a moment ago could not be: %w", e.sickOf)
-		}
-		return errors.New("decisions could not be stored a moment ago")
-	}
-	return nil
+	return e.stores.healthy()
 }
 
 // Run loads the open set and works until ctx ends, which is no error, or until

@@ -45,9 +45,6 @@ func (e *Engine) finish(d journal.Delivery, err error) {
 	if err == nil {
 		err = d.Ack()
 	} else {
-		if api.Cause(err) != nil {
-			e.unwell(e.now().Add(sickFor), err)
-		}
 		e.log.Warn("will try again", "subject", d.Subject, "seq", d.Seq, "error", err)
 		err = d.Nak(retryIn)
 	}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+)
+
+// sickFor is how long a write that was not stored makes the gateway unready:
+// then somebody has to try again to find out.
+const sickFor = 30 * time.Second
+
+// stores is the journal, with a memory of how the last write to each stream
+// ended. Nothing is written only to find out.
+type stores struct {
+	journal.Journal
+	now func() time.Time
+
+	mu     sync.Mutex
+	failed map[string]failure // by stream
+}
+
+type failure struct {
+	at  time.Time
+	why error // nil: not known
+}
+
+func newStores(j journal.Journal, now func() time.Time) *stores {
+	return &stores{Journal: j, now: now, failed: map[string]failure{}}
+}
+
+// healthy says which write of late was not stored.
+func (s *stores) healthy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, stream := range slices.Sorted(maps.Keys(s.failed)) {
+		f := s.failed[stream]
+		switch {
+		case s.now().Sub(f.at) >= sickFor:
+		case f.why != nil:
+			return fmt.Errorf("what was to be stored in %s a moment ago could not be: %w", stream, f.why)
+		default:
+			return fmt.Errorf("what was to be stored in %s a moment ago could not be", stream)
+		}
+	}
+	return nil
+}
+
+// note takes the end of a write.
+func (s *stores) note(ctx context.Context, stream string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(s.failed, stream)
+	case errors.Is(err, journal.ErrTooLarge): // the message's fault
+	case errors.Is(ctx.Err(), context.Canceled): // somebody stopped waiting
+	default:
+		s.failed[stream] = failure{s.now(), api.Cause(err)}
+	}
+}
+
+// Decide implements journal.Journal.
+func (s *stores) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
+	w, won, err := s.Journal.Decide(ctx, ref, d)
+	s.note(ctx, journal.Decisions, err)
+	return w, won, err
+}
+
+// DeleteRequest implements journal.Journal.
+func (s *stores) DeleteRequest(ctx context.Context, seq uint64) error {
+	err := s.Journal.DeleteRequest(ctx, seq)
+	s.note(ctx, journal.Requests, err)
+	return err
+}
+
+// WriteEvent implements journal.Journal.
+func (s *stores) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
+	seq, err := s.Journal.WriteEvent(ctx, subj, data)
+	s.note(ctx, journal.Events, err)
+	return seq, err
+}
+
+// WriteGatewayState implements journal.Journal.
+func (s *stores) WriteGatewayState(ctx context.Context, key subject.Session, data []byte) error {
+	err := s.Journal.WriteGatewayState(ctx, key, data)
+	s.note(ctx, journal.Events, err)
+	return err
+}
+
+// Enqueue implements journal.Journal.
+func (s *stores) Enqueue(ctx context.Context, st *hitl.Start) error {
+	err := s.Journal.Enqueue(ctx, st)
+	s.note(ctx, journal.Work, err)
+	return err
+}
