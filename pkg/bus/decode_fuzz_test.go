@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -60,5 +61,29 @@ func FuzzCommand(f *testing.F) {
 			require.Equal(t, cmd, same)
 			return hitl.CommandReply{Status: "ok"}
 		})
+	})
+}
+
+func FuzzStart(f *testing.F) {
+	for _, s := range []string{
+		``, `null`, `{}`, `{"v":1}`, `{"v":1,"session_id":"s","tenant":"default","pool":"agents","runtime":"demo","prompt":"hello","started_by":{"kind":"person","id":"ada"}}`,
+		`{"session_id":"s","Session_id":"t"}`, "{\"session_id\":\"\xff\"}", `{"session_id":1}`, `{"session_id":"s","attachments":[{"kind":"image","media_type":"m","name":"n","data_b64":"AA"}]}`,
+		`{"session_id":"s"}{"session_id":"t"}`, `{"session_id":"a.b.*.>","cwd":"/tmp","mode":"plan","model":"m"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		st, err := decodeStart(body)
+		if err != nil {
+			return
+		}
+		require.NoError(t, hitl.CheckJSON(body), "what two readers could take for two things is no start")
+		require.NotEmpty(t, st.SessionID)
+		require.True(t, subject.ValidToken(subject.NewSession("t", "o", st.SessionID).ID))
+		again, err := hitl.Marshal(st)
+		require.NoError(t, err)
+		same, err := decodeStart(again)
+		require.NoError(t, err)
+		require.Equal(t, st, same)
 	})
 }

@@ -213,12 +213,18 @@ func (c *Client) busy(m *nats.Msg, fn func() bool) bool {
 	return fn()
 }
 
+func decodeStart(data []byte) (st hitl.Start, err error) {
+	if err = hitl.Decode(data, "start", &st); err == nil && st.SessionID == "" {
+		err = hitl.Invalid("session_id", "is missing")
+	}
+	return st, err
+}
+
 func (c *Client) start(ctx context.Context, m *nats.Msg, fn func(context.Context, hitl.Start) bool) {
-	var st hitl.Start
-	err := hitl.Decode(m.Data, "start", &st)
+	st, err := decodeStart(m.Data)
 	word := "+ACK"
 	switch {
-	case err != nil || st.SessionID == "":
+	case err != nil:
 		c.log.Error("unreadable start in the work queue, dropped", "error", err)
 		word = "+TERM"
 	case !c.busy(m, func() bool { return fn(ctx, st) }):

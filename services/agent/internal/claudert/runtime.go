@@ -67,6 +67,16 @@ type memory struct {
 	Begun bool `json:"begun"`
 }
 
+// decode reads a memory. The id becomes an argument of the CLI.
+func decode(raw json.RawMessage) (m memory, err error) {
+	if err = json.Unmarshal(raw, &m); err == nil {
+		if err = uuid.Validate(m.CLISession); err != nil {
+			err = fmt.Errorf("cli_session: %w", err)
+		}
+	}
+	return m, err
+}
+
 // Start implements runtime.Runtime. The CLI itself starts with the first prompt,
 // or when everything that was open is decided.
 func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (runtime.Run, error) {
@@ -96,7 +106,7 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if s.Memory != nil {
-		if err := json.Unmarshal(s.Memory, &r.memory); err != nil {
+		if r.memory, err = decode(s.Memory); err != nil {
 			return nil, fmt.Errorf("memory: %w", err)
 		}
 	} else {

@@ -3,8 +3,10 @@ package demo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +59,20 @@ type memory struct {
 	Bye     bool              `json:"bye,omitempty"`     // the last words are out
 }
 
+// decode reads a memory; nil is that of a session that begins.
+func decode(raw json.RawMessage) (m memory, err error) {
+	if raw != nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err == nil && (m.Round < 0 || m.Step < 0 || m.Try < 0) {
+		err = errors.New("round, step or try is less than 0")
+	}
+	if m.Results == nil {
+		m.Results = map[string]result{}
+	}
+	return m, err
+}
+
 func (m memory) over() bool { return m.Step >= len(script) }
 
 type run struct {
@@ -86,13 +102,9 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 		pace: rt.pace, spec: s, host: h, log: s.Logger,
 		prompts: make(chan runtime.Prompt), news: make(chan struct{}, 1), prefix: uuid.NewString()[:8],
 	}
-	if s.Memory != nil {
-		if err := json.Unmarshal(s.Memory, &r.m); err != nil {
-			return nil, fmt.Errorf("memory: %w", err)
-		}
-	}
-	if r.m.Results == nil {
-		r.m.Results = map[string]result{}
+	var err error
+	if r.m, err = decode(s.Memory); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.tidy()
@@ -204,9 +216,14 @@ func (r *run) tidy() {
 			if _, ok := r.m.Results[a.name]; ok {
 				continue
 			}
-			for m := r.m; m.Try >= 0; m.Try-- {
-				dropped[m.id(a)] = m.Try < r.m.Try || r.m.Stopped
-				current[m.id(a)] = m.Try == r.m.Try && !r.m.Stopped
+			for _, k := range r.spec.Open {
+				m := r.m
+				var err error
+				if m.Try, err = strconv.Atoi(k.ID[strings.LastIndexByte(k.ID, '-')+1:]); err != nil || m.id(a) != k.ID {
+					continue
+				}
+				dropped[k.ID] = m.Try < r.m.Try || r.m.Stopped
+				current[k.ID] = m.Try == r.m.Try && !r.m.Stopped
 			}
 		}
 	}

@@ -219,7 +219,7 @@ func (w *Worker) take(ctx context.Context, st hitl.Start) bool {
 	case unsure != nil:
 		return w.claim(ctx, unsure, true)
 	}
-	rec := w.record(&st)
+	rec := w.record(w.client.Credentials(), &st)
 	// On disk before the claim: a worker that dies in between finds out whose
 	// the session is by claiming it again with the same bytes.
 	if err := w.dir.Save(rec); err != nil {
@@ -268,7 +268,7 @@ func (w *Worker) claim(ctx context.Context, rec *store.Session, again bool) bool
 	return true
 }
 
-func (w *Worker) record(st *hitl.Start) *store.Session {
+func (w *Worker) record(owner *bus.Credentials, st *hitl.Start) *store.Session {
 	at := now()
 	cwd := st.Cwd
 	if cwd == "" {
@@ -276,7 +276,7 @@ func (w *Worker) record(st *hitl.Start) *store.Session {
 	}
 	rec := &store.Session{State: hitl.SessionState{
 		V: 1, SessionID: st.SessionID, ProjectID: st.ProjectID,
-		Tenant: w.client.Credentials().Tenant, Owner: w.client.Credentials().Name,
+		Tenant: owner.Tenant, Owner: owner.Name,
 		Worker: w.id, Generation: 1, Runtime: st.Runtime, Title: sessionTitle(st), Cwd: cwd,
 		State: hitl.StateStarting, StartedAt: at, StateChangedAt: at, Mode: st.Mode, Model: st.Model,
 	}}
