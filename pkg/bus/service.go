@@ -142,6 +142,16 @@ func (c *Client) Get(ctx context.Context, id string) (*wire.Interaction, error) 
 	return &out, nil
 }
 
+// Export reads a decision as it stands in the record, for the person whose token
+// the call carries.
+func (c *Client) Export(ctx context.Context, in wire.ExportCall) (*wire.Evidence, error) {
+	var out wire.Evidence
+	if err := c.Call(ctx, wire.VerbExport, in, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // Login asks for a login link, or goes through a CLI login.
 func (c *Client) Login(ctx context.Context, in wire.LoginCall) (*wire.LoginReply, error) {
 	var out wire.LoginReply

@@ -9,7 +9,8 @@ const (
 	VerbList   = "list"
 	VerbDecide = "decide"
 	VerbCancel = "cancel"
-	VerbLogin  = "login" // a login link for this machine's person
+	VerbLogin  = "login"  // a login link for this machine's person
+	VerbExport = "export" // a decision as it stands in the record
 )
 
 // DecideCall decides. Token is a person's login token, for callers that
@@ -23,6 +24,27 @@ type DecideCall struct {
 // GetCall names an interaction by id or key.
 type GetCall struct {
 	ID string `json:"id"`
+}
+
+// ExportCall asks for a decision as it stands in the record. Token is a person's
+// login token.
+type ExportCall struct {
+	ID    string `json:"id"` // interaction id or key
+	Token string `json:"token"`
+}
+
+// Evidence is an exported decision: what the record holds, byte by byte.
+type Evidence struct {
+	V         int    `json:"v"`
+	Subject   string `json:"subject"`
+	Signer    string `json:"signer"`
+	Signature string `json:"signature"`
+	// Decision is the exact body, in base64; the request is inside it.
+	Decision []byte `json:"decision_b64"`
+	// Seq and StoredAt are where and when the server stored it. They are not
+	// signed.
+	Seq      string `json:"seq,omitempty"`
+	StoredAt string `json:"stored_at,omitempty"`
 }
 
 // ListCall filters a list.

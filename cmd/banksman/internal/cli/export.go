@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,33 +19,23 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
-
-// Evidence is an exported decision: what the record holds, byte by byte.
-type Evidence struct {
-	V         int    `json:"v"`
-	Subject   string `json:"subject"`
-	Signer    string `json:"signer"`
-	Signature string `json:"signature"`
-	// Decision is the exact body, in base64; the request is inside it.
-	Decision []byte `json:"decision_b64"`
-	// Seq and StoredAt are where and when the server stored it. They are not
-	// signed.
-	Seq      string `json:"seq,omitempty"`
-	StoredAt string `json:"stored_at,omitempty"`
-}
 
 const exportUsage = `export KEY [--out FILE]
 
 Writes one decision as it stands in the record, to standard output or a file
 that banksman verify checks. KEY is tenant.owner.id; the id alone is enough for
 an owner's own. Without --creds the gateway's credential in the data directory
-is used; an owner's credential reads that owner's decisions.`
+is used; an owner's credential reads that owner's decisions. Where the gateway's
+credential is not at hand, and with --login, a gateway is asked, as the person
+who confirmed banksman login --cli; there the id alone is enough too.`
 
 // Export is the command export.
 func Export(ctx context.Context, args []string, stdio Stdio) int {
 	c := newCommand("export", exportUsage, stdio)
 	out := c.flags.String("out", "", "`file` to write, mode 0600 (default standard output)")
+	login := c.flags.String("login", "", "login `file` (default cli-login.json in the data directory)")
 	rest, err := c.parse(args)
 	if err != nil {
 		return c.fail(err)
@@ -52,29 +43,14 @@ func Export(ctx context.Context, args []string, stdio Stdio) int {
 	if len(rest) != 1 {
 		return c.fail(errors.New("needs one interaction (banksman export -h)"))
 	}
-	path := c.creds
-	if path == "" {
-		path = natsd.CredentialsFile(c.data, bus.RoleGateway, "", "")
-	}
-	cred, err := bus.LoadCredentials(path)
-	if errors.Is(err, fs.ErrNotExist) && c.creds == "" {
-		err = fmt.Errorf("no instance at %s (name another with --data, or a credential with --creds)", c.data)
-	}
-	if err != nil {
-		return c.fail(err)
-	}
-	if c.nats != "" {
-		cred.URLs = []string{c.nats}
-	}
-	ref, ok := subject.ParseRef(rest[0])
-	if !ok && cred.Role == bus.RoleOwner && !strings.Contains(rest[0], ".") {
-		ref, ok = subject.NewRef(cred.Tenant, cred.Name, rest[0]), true
-	}
-	if !ok {
-		return c.fail(fmt.Errorf("%q is not of the form tenant.owner.id", rest[0]))
-	}
-	e, err := fetch(ctx, cred, ref)
-	if err != nil {
+	var e *wire.Evidence
+	gateways := natsd.CredentialsFile(c.data, bus.RoleGateway, "", "")
+	if _, err := os.Stat(gateways); *login != "" || c.creds == "" && errors.Is(err, fs.ErrNotExist) {
+		e, err = c.asked(ctx, *login, rest[0])
+		if err != nil {
+			return c.fail(err)
+		}
+	} else if e, err = c.read(ctx, cmp.Or(c.creds, gateways), rest[0]); err != nil {
 		return c.fail(err)
 	}
 	if *out != "" {
@@ -88,8 +64,43 @@ func Export(ctx context.Context, args []string, stdio Stdio) int {
 	return ExitOK
 }
 
+// asked has a gateway read the decision, for the person who signed in.
+func (c *command) asked(ctx context.Context, login, key string) (*wire.Evidence, error) {
+	client, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	token, err := c.token(login)
+	if err != nil {
+		return nil, err
+	}
+	return call(ctx, func(ctx context.Context) (*wire.Evidence, error) {
+		return client.Export(ctx, wire.ExportCall{ID: key, Token: token})
+	})
+}
+
+// read reads the decision with the credential in a file.
+func (c *command) read(ctx context.Context, path, key string) (*wire.Evidence, error) {
+	cred, err := bus.LoadCredentials(path)
+	if err != nil {
+		return nil, err
+	}
+	if c.nats != "" {
+		cred.URLs = []string{c.nats}
+	}
+	ref, ok := subject.ParseRef(key)
+	if !ok && cred.Role == bus.RoleOwner && !strings.Contains(key, ".") {
+		ref, ok = subject.NewRef(cred.Tenant, cred.Name, key), true
+	}
+	if !ok {
+		return nil, fmt.Errorf("%q is not of the form tenant.owner.id", key)
+	}
+	return fetch(ctx, cred, ref)
+}
+
 // fetch reads a decision from the record.
-func fetch(ctx context.Context, cred *bus.Credentials, ref subject.Ref) (*Evidence, error) {
+func fetch(ctx context.Context, cred *bus.Credentials, ref subject.Ref) (*wire.Evidence, error) {
 	auth, err := cred.Auth()
 	if err != nil {
 		return nil, err
@@ -133,14 +144,14 @@ func fetch(ctx context.Context, cred *bus.Credentials, ref subject.Ref) (*Eviden
 		return nil, fmt.Errorf("%s has no decision in the record", ref)
 	}
 	h := got.m.Header
-	return &Evidence{
+	return &wire.Evidence{
 		V: 1, Subject: subj, Signer: h.Get(hitl.HeaderSigner), Signature: h.Get(hitl.HeaderSignature),
 		Decision: got.m.Data, Seq: h.Get("Nats-Sequence"), StoredAt: h.Get("Nats-Time-Stamp"),
 	}, nil
 }
 
 // readEvidence reads an exported file.
-func readEvidence(path string) (*Evidence, error) {
+func readEvidence(path string) (*wire.Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -155,7 +166,7 @@ func readEvidence(path string) (*Evidence, error) {
 	if err := hitl.CheckJSON(raw); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	var e Evidence
+	var e wire.Evidence
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&e); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 const verifyUsage = `verify FILE [--creds FILE] [--key BASE64]
@@ -58,7 +59,7 @@ func Verify(_ context.Context, args []string, stdio Stdio) int {
 		}
 		keys = cred.PublicDecisionKeys()
 	}
-	d, r, problems := e.check(keys)
+	d, r, problems := check(e, keys)
 	if d != nil {
 		c.report(e, d, r)
 	}
@@ -74,7 +75,7 @@ func Verify(_ context.Context, args []string, stdio Stdio) int {
 
 // check names everything that does not hold. The decision and the request are
 // nil where they cannot be read.
-func (e *Evidence) check(keys map[string]ed25519.PublicKey) (*hitl.Decision, *hitl.Request, []string) {
+func check(e *wire.Evidence, keys map[string]ed25519.PublicKey) (*hitl.Decision, *hitl.Request, []string) {
 	var problems []string
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	at, err := subject.Parse(e.Subject)
@@ -129,7 +130,7 @@ func ids(keys map[string]ed25519.PublicKey) []string {
 }
 
 // report says what was asked, how it ended, by whom and when.
-func (c *command) report(e *Evidence, d *hitl.Decision, r *hitl.Request) {
+func (c *command) report(e *wire.Evidence, d *hitl.Decision, r *hitl.Request) {
 	line := func(name, format string, args ...any) {
 		// An agent's text must not look like a line of this report.
 		text := strings.ReplaceAll(safe(fmt.Sprintf(format, args...)), "\n", "\n"+strings.Repeat(" ", 11))

@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 func TestExportedDecisionIsVerified_invariant2_invariant5(t *testing.T) {
@@ -55,7 +56,7 @@ func TestExportedDecisionIsVerified_invariant2_invariant5(t *testing.T) {
 	owner := filepath.Join(in.dir, "creds", "owner-cli.json")
 	code, text, errs := run(export, r.ID, "--creds", owner)
 	require.Zero(t, code, errs)
-	var own, whole cli.Evidence
+	var own, whole wire.Evidence
 	require.NoError(t, json.Unmarshal([]byte(text), &own))
 	stored, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -91,36 +92,36 @@ func TestExportedDecisionIsVerified_invariant2_invariant5(t *testing.T) {
 	decide(other, "other", base64.StdEncoding.EncodeToString(raw))
 	code, text, errs = run(export, other.String())
 	require.Zero(t, code, errs)
-	var second cli.Evidence
+	var second wire.Evidence
 	require.NoError(t, json.Unmarshal([]byte(text), &second))
 	stranger, _, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 
 	for name, c := range map[string]struct {
-		change func(e *cli.Evidence)
+		change func(e *wire.Evidence)
 		args   []string
 		want   []string
 	}{
-		"the body": {change: func(e *cli.Evidence) { e.Decision = bytes.Replace(e.Decision, []byte("denied"), []byte("allowed"), 1) }, want: []string{"signature:"}},
-		"the request": {change: func(e *cli.Evidence) {
+		"the body": {change: func(e *wire.Evidence) { e.Decision = bytes.Replace(e.Decision, []byte("denied"), []byte("allowed"), 1) }, want: []string{"signature:"}},
+		"the request": {change: func(e *wire.Evidence) {
 			evil := base64.StdEncoding.EncodeToString(bytes.Replace(raw, []byte("echo"), []byte("evil"), 1))
 			e.Decision = bytes.Replace(e.Decision, []byte(base64.StdEncoding.EncodeToString(raw)), []byte(evil), 1)
 		}, want: []string{"signature:", "digest:"}},
-		"the request's base64": {change: func(e *cli.Evidence) {
+		"the request's base64": {change: func(e *wire.Evidence) {
 			e.Decision = bytes.Replace(e.Decision, []byte(`"request_b64":"`), []byte(`"request_b64":"!`), 1)
 		}, want: []string{"signature:", "request:"}},
-		"the request taken out": {change: func(e *cli.Evidence) {
+		"the request taken out": {change: func(e *wire.Evidence) {
 			e.Decision = bytes.Replace(e.Decision, []byte(`"request_b64"`), []byte(`"x"`), 1)
 		}, want: []string{"signature:", "request: it is missing"}},
-		"the subject":        {change: func(e *cli.Evidence) { e.Subject = subject.Decision(other) }, want: []string{"signature:", "interaction:", "request:"}},
-		"no subject":         {change: func(e *cli.Evidence) { e.Subject = subject.Request(ref) }, want: []string{"subject:", "signature:"}},
-		"the signature":      {change: func(e *cli.Evidence) { e.Signature = second.Signature }, want: []string{"signature:"}},
-		"no signature":       {change: func(e *cli.Evidence) { e.Signature = "" }, want: []string{"signature:"}},
-		"another signer":     {change: func(e *cli.Evidence) { e.Signer = "0123456789abcdef" }, want: []string{"key:"}},
+		"the subject":        {change: func(e *wire.Evidence) { e.Subject = subject.Decision(other) }, want: []string{"signature:", "interaction:", "request:"}},
+		"no subject":         {change: func(e *wire.Evidence) { e.Subject = subject.Request(ref) }, want: []string{"subject:", "signature:"}},
+		"the signature":      {change: func(e *wire.Evidence) { e.Signature = second.Signature }, want: []string{"signature:"}},
+		"no signature":       {change: func(e *wire.Evidence) { e.Signature = "" }, want: []string{"signature:"}},
+		"another signer":     {change: func(e *wire.Evidence) { e.Signer = "0123456789abcdef" }, want: []string{"key:"}},
 		"another key counts": {args: []string{"--key", base64.StdEncoding.EncodeToString(stranger)}, want: []string{"key:"}},
-		"another decision":   {change: func(e *cli.Evidence) { e.Decision = second.Decision }, want: []string{"signature:", "interaction:"}},
-		"a signed decision with another's request": {change: func(e *cli.Evidence) { *e = second }, want: []string{"request: it is that of " + ref.String()}},
-		"no decision": {change: func(e *cli.Evidence) { e.Decision = []byte(`{}`) }, want: []string{"signature:", "decision:"}},
+		"another decision":   {change: func(e *wire.Evidence) { e.Decision = second.Decision }, want: []string{"signature:", "interaction:"}},
+		"a signed decision with another's request": {change: func(e *wire.Evidence) { *e = second }, want: []string{"request: it is that of " + ref.String()}},
+		"no decision": {change: func(e *wire.Evidence) { e.Decision = []byte(`{}`) }, want: []string{"signature:", "decision:"}},
 	} {
 		t.Run("tampered: "+name, func(t *testing.T) {
 			e := whole

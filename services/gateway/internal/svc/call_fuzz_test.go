@@ -38,11 +38,11 @@ func FuzzCall(f *testing.F) {
 		``, `{}`, `null`, `[]`, `{"id":"a"}`, `{"id":"b"}`, `{"id":"a","decision":"allow","digest":"d"}`, `{"id":"a","request_id":"b","decision":"allow"}`,
 		`{"id":"a","ID":"b"}`, `{"limit":-1}`, `{"limit":1e99}`, `{"state":"closed"}`, `{"state":"open"}`, "{\"id\":\"\xff\"}", `{"id":"other.agents.b","principal":{"kind":"person","id":"owner"}}`,
 	} {
-		for i := range 7 {
+		for i := range 8 {
 			f.Add(uint8(i), []byte(s))
 		}
 	}
-	verbs := []string{wire.VerbGet, wire.VerbDecide, wire.VerbAsk, wire.VerbCancel, wire.VerbLogin, "", "get\u202e"}
+	verbs := []string{wire.VerbGet, wire.VerbDecide, wire.VerbAsk, wire.VerbCancel, wire.VerbLogin, wire.VerbExport, "", "get\u202e"}
 	engine := &shelf{ready: make(chan struct{})}
 	close(engine.ready)
 	for id, tenant := range map[string]string{"a": "default", "b": "other"} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
@@ -23,7 +24,7 @@ const channel = "cli"
 // call does one call. The reply, or what the caller is told instead.
 func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) (any, *wire.Error) {
 	switch verb {
-	case wire.VerbList, wire.VerbGet, wire.VerbDecide:
+	case wire.VerbList, wire.VerbGet, wire.VerbDecide, wire.VerbExport:
 		select {
 		case <-s.Engine.Ready():
 		default: // half a list would say that nothing else is open
@@ -37,6 +38,8 @@ func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) 
 		return s.get(ctx, c, body)
 	case wire.VerbDecide:
 		return s.decide(ctx, c, body)
+	case wire.VerbExport:
+		return s.export(ctx, c, body)
 	case wire.VerbLogin:
 		return s.login(ctx, c, body)
 	case wire.VerbAsk, wire.VerbCancel:
@@ -131,21 +134,9 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 	receipt := func(r hitl.Receipt) (any, *wire.Error) {
 		return wire.Receipt{Type: wire.TypeReceipt, Ref: in.Ref, RequestID: in.ID, SessionID: in.SessionID, Receipt: r}, nil
 	}
-	if in.Token == "" {
-		return receipt(hitl.Receipt{
-			Status: hitl.Forbidden,
-			Error:  "this caller may not decide: a person's session token must come with the call (banksman login --cli)",
-		})
-	}
-	sess, err := s.Auth.Check(ctx, in.Token)
-	switch {
-	case errors.Is(err, auth.ErrUnknown):
-		return receipt(hitl.Receipt{
-			Status: hitl.Forbidden, Error: "the session token is unknown or has expired: run banksman login --cli",
-		})
-	case err != nil:
-		s.log.Warn("session not checked", "error", err)
-		return receipt(hitl.Receipt{Status: hitl.Unavailable, Error: "the session cannot be checked now; nothing was decided"})
+	sess, refused := s.person(ctx, in.Token)
+	if refused != nil {
+		return receipt(hitl.Receipt{Status: hitl.Status(refused.Code), Error: refused.Error})
 	}
 	if in.ID == "" || in.RequestID != "" && in.RequestID != in.ID {
 		return receipt(act.Invalid(hitl.Invalid("id", "is missing, or contradicts request_id")))
@@ -160,6 +151,58 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 	})
 	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
 	return rec, nil
+}
+
+// person is whose session token came with a call.
+func (s *Service) person(ctx context.Context, token string) (*auth.Session, *wire.Error) {
+	if token == "" {
+		return nil, &wire.Error{
+			Code:  string(hitl.Forbidden),
+			Error: "this caller may not do that: a person's session token must come with the call (banksman login --cli)",
+		}
+	}
+	sess, err := s.Auth.Check(ctx, token)
+	switch {
+	case errors.Is(err, auth.ErrUnknown):
+		return nil, &wire.Error{
+			Code: string(hitl.Forbidden), Error: "the session token is unknown or has expired: run banksman login --cli",
+		}
+	case err != nil:
+		s.log.Warn("session not checked", "error", err)
+		return nil, &wire.Error{Code: string(hitl.Unavailable), Error: "the session cannot be checked now; nothing was done"}
+	}
+	return sess, nil
+}
+
+// export is for people at a caller: a decision with its signature.
+func (s *Service) export(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.ExportCall
+	if inv := act.Decode(body, "call", &in); inv != nil {
+		return nil, bad(inv)
+	}
+	if _, refused := s.person(ctx, in.Token); refused != nil {
+		return nil, refused
+	}
+	ix, refused := s.find(ctx, c, in.ID)
+	if refused != nil {
+		return nil, refused
+	}
+	ref, ok := subject.ParseRef(ix.Key)
+	if !ok || ix.State != wire.StateClosed {
+		return nil, &wire.Error{Code: string(hitl.NotFound), Error: "this is not decided yet"}
+	}
+	at := subject.Decision(ref)
+	m, err := s.Conn.RequestWithContext(ctx, subject.Direct(journal.Decisions, at), nil)
+	if err == nil && len(m.Data) == 0 { // a replica that is behind
+		err = errors.New("no decision under " + at)
+	}
+	if err != nil {
+		return nil, s.word("export", err)
+	}
+	return &wire.Evidence{
+		V: 1, Subject: at, Signer: m.Header.Get(hitl.HeaderSigner), Signature: m.Header.Get(hitl.HeaderSignature),
+		Decision: m.Data, Seq: m.Header.Get("Nats-Sequence"), StoredAt: m.Header.Get("Nats-Time-Stamp"),
+	}, nil
 }
 
 func (s *Service) login(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
