@@ -80,7 +80,7 @@ type Quota = quota.Limits
 // DefaultQuota leaves room for hundreds of busy workers, and for some of them
 // running wild for days before the streams are full.
 func DefaultQuota() Quota {
-	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayRefusals: 1000}
+	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayTalk: 1 << 30, DayRefusals: 1000}
 }
 
 // Gateway is a running gateway.

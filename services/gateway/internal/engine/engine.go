@@ -181,6 +181,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	run("follow transcripts", func() error {
 		return j.Follow(ctx, journal.Transcripts, uint64(from.Transcripts)+1, nil, func(m journal.Message) error {
 			e.view.ApplyTranscript(m)
+			e.overhear(m)
 			return nil
 		})
 	})
@@ -196,6 +197,19 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.ready)
 	e.log.Info("ready", "open", open, "read", read, "took", e.now().Sub(started).Round(time.Millisecond))
 	return g.Wait()
+}
+
+// overhear tells of an owner whose conversations take more than its share of
+// their stream, where they push out the oldest of everybody.
+func (e *Engine) overhear(m journal.Message) {
+	at, err := subject.Parse(m.Subject)
+	if err != nil {
+		return
+	}
+	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
+	if e.ledger.Talk(owner, len(m.Data)) && e.ledger.Note(owner) {
+		e.log.Warn("an owner stores more conversation than its share of a day: it shortens everybody's history", "tenant", owner.Tenant, "owner", owner.Name)
+	}
 }
 
 // bounded ends the work on a message when the message is given to somebody

@@ -242,3 +242,25 @@ func TestADecisionFreesItsPlaceInTheQuotaAtOnce(t *testing.T) {
 	require.Equal(t, hitl.InvalidIX, outcome(t, e, third).Outcome)
 	pending(t, e, second.ID)
 }
+
+// Nobody can refuse a conversation; who floods it is named in the log, seldom, and
+// others are not.
+func TestAFloodOfConversationIsToldOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log lockedLog
+	e, _ := w.gateway(within(quota.Limits{DayTalk: 64 << 10}), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	nc := w.connect()
+	say := func(owner string, n int) {
+		for range n {
+			w.store(nc, "hitl.evt.default."+owner+".s1", []byte(`{"type":"text","data":{"text":"`+strings.Repeat("x", 1<<10)+`"}}`))
+		}
+	}
+	say("quiet", 10)
+	say("loud", 100)
+	require.Eventually(t, func() bool { return e.view.Position().Transcripts == 110 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(log.lines("more conversation than its share")) > 0 }, patience, time.Millisecond)
+	told := log.lines("more conversation than its share")
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], "owner=loud")
+}

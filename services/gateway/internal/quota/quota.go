@@ -19,6 +19,9 @@ type Limits struct {
 	// DayBytes is what an owner's requests may add to the streams in a day. An
 	// owner that was quiet for a day may use all of it at once.
 	DayBytes int64
+	// DayTalk is how many bytes of conversation a day are an owner's share. Nobody
+	// can refuse what is more, it is only told of.
+	DayTalk int64
 	// DayRefusals is how many requests a day are refused on the record.
 	DayRefusals int
 }
@@ -27,7 +30,9 @@ const (
 	// minCharge is what the smallest request costs the streams, with its
 	// events and its decision, in bytes.
 	minCharge = 4 << 10
-	day       = 24 * time.Hour
+	// minTalk is what the smallest part of a conversation takes, with its subject.
+	minTalk = 256
+	day     = 24 * time.Hour
 	// noteEvery is how often Note is true for one owner.
 	noteEvery = time.Minute
 )
@@ -50,6 +55,7 @@ type account struct {
 	open     int
 	bytes    int64
 	volume   bucket
+	talk     bucket
 	refusals bucket
 	noted    time.Time
 }
@@ -104,6 +110,15 @@ func (l *Ledger) Refuse(o Owner) bool {
 	defer l.mu.Unlock()
 	n := l.limits.DayRefusals
 	return n <= 0 || l.account(o).refusals.take(1, float64(n), l.now())
+}
+
+// Talk counts a stored part of an owner's conversations, or a receipt, and
+// reports whether it is beyond the owner's share of the day.
+func (l *Ledger) Talk(o Owner, size int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.limits.DayTalk
+	return n > 0 && !l.account(o).talk.take(float64(max(size, minTalk)), float64(n), l.now())
 }
 
 // Note reports whether it is time to log something about the owner again, so

@@ -113,3 +113,19 @@ func TestANoteAMinute(t *testing.T) {
 	c.at = c.at.Add(time.Minute)
 	require.True(t, l.Note(ada))
 }
+
+func TestConversationsAreCountedByOwner(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger(quota.Limits{DayTalk: 24 << 20})
+	for range 24 {
+		require.False(t, l.Talk(ada, 1<<20))
+	}
+	require.True(t, l.Talk(ada, 1), "an empty message takes room, too")
+	require.False(t, l.Talk(bob, 1<<20), "another owner has its own")
+	require.Nil(t, l.Check(ada, 1<<20), "and requests are counted apart")
+	c.at = c.at.Add(time.Hour)
+	require.False(t, l.Talk(ada, 1<<20))
+	require.True(t, l.Talk(ada, 1<<20))
+	none, _ := newLedger(quota.Limits{})
+	require.False(t, none.Talk(ada, 1<<40))
+}
