@@ -166,7 +166,8 @@ func (s *site) roundTrip(ctx context.Context, c *bus.Client, key string) (time.D
 	if err := s.call(ctx, http.MethodPost, path+"/decision", `{"decision":"allow","digest":"`+ix.Digest+`"}`, &struct{}{}); err != nil {
 		return 0, err
 	}
-	return time.Since(began), errors.Join(<-got)
+	err := <-got
+	return time.Since(began), err
 }
 
 func (s *site) call(ctx context.Context, method, path, body string, out any) error {
