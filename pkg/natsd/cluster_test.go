@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
@@ -136,5 +138,51 @@ func TestClusterServesTheSameAccounts(t *testing.T) {
 		require.NoError(t, calls.Unsubscribe())
 		owner.mustBeContent(t)
 		gw.mustBeContent(t)
+	}
+	t.Run("D4-05 a session has one worker at a time", func(t *testing.T) { oneWorkerAtATime(t, dirs[:], js) })
+}
+
+// oneWorkerAtATime passes a session from node to node. What its worker stores is
+// there once and in order, and nothing of the one before comes behind its claim.
+func oneWorkerAtATime(t *testing.T, dirs []string, js jetstream.JetStream) {
+	event := func(text string) hitl.Event {
+		return hitl.Event{Type: hitl.EventText, Data: []byte(`{"text":"` + text + `"}`)}
+	}
+	var want []string
+	var before *bus.Hold
+	for gen := 1; gen <= 6; gen++ {
+		creds, err := bus.LoadCredentials(natsd.CredentialsFile(dirs[gen%len(dirs)], bus.RoleOwner, "t", "pool"))
+		require.NoError(t, err)
+		c, err := bus.Connect(t.Context(), creds, bus.Options{})
+		require.NoError(t, err)
+		defer c.Close()
+		worker := fmt.Sprint("w", gen)
+		st := &hitl.SessionState{SessionID: "passed", Worker: worker, Generation: gen, State: hitl.StateUserTurn}
+		hold, err := c.Claim(t.Context(), st)
+		require.NoError(t, err)
+		want = append(want, worker)
+		for i := range 20 {
+			if before != nil && i%5 == 0 {
+				require.ErrorIs(t, before.Event(t.Context(), event("late")), bus.ErrStale)
+				require.ErrorIs(t, before.State(t.Context(), st), bus.ErrStale)
+			}
+			text := fmt.Sprint(worker, " says ", i)
+			require.NoError(t, hold.Event(t.Context(), event(text)))
+			want = append(want, text)
+		}
+		before = hold
+	}
+	stream, err := js.Stream(t.Context(), "HITL_TRANSCRIPTS")
+	require.NoError(t, err)
+	require.EqualValues(t, len(want), stream.CachedInfo().State.LastSeq)
+	for i, w := range want {
+		m, err := stream.GetMsg(t.Context(), uint64(i+1))
+		require.NoError(t, err)
+		var told struct {
+			Worker string
+			Data   struct{ Text string }
+		}
+		require.NoError(t, json.Unmarshal(m.Data, &told))
+		require.Equal(t, w, told.Worker+told.Data.Text)
 	}
 }
