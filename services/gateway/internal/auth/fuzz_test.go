@@ -18,7 +18,9 @@ func FuzzRecords(f *testing.F) {
 	person := hitl.Principal{Kind: "person", ID: "ada", Name: "Ada"}
 	for _, v := range []any{
 		Session{V: 1, Person: person, Channel: "web", Assurance: "session", Via: ViaLink, CreatedAt: now, ExpiresAt: now.Add(time.Hour)},
-		Session{V: 2, Person: person, ExpiresAt: now.Add(time.Hour)}, Session{V: 1, ExpiresAt: now.Add(time.Hour)}, Session{V: 1, Person: person, ExpiresAt: now},
+		Session{V: 2, Person: person, ExpiresAt: now.Add(time.Hour)},
+		Session{V: 1, ExpiresAt: now.Add(time.Hour)},
+		Session{V: 1, Person: person, ExpiresAt: now},
 		link{V: 1, Person: person, ExpiresAt: now.Add(time.Hour)},
 		cliRecord{V: 1, CLIRequest: CLIRequest{Code: "ABCDEFGH", Name: "terminal", RequestedAt: now, ExpiresAt: now.Add(time.Minute)}, PollHash: "x", Allowed: &yes, By: &person},
 	} {
