@@ -34,15 +34,16 @@ type arena struct {
 	agents   *bus.Client // the bystander
 	kept     <-chan *bus.Answer
 	trips    int
+	genuine  map[string]bool // decisions about evil's requests that were looked at
 }
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
-	a := &arena{site: &site{t: t, dir: t.TempDir()}}
+	a := &arena{site: &site{t: t, dir: t.TempDir()}, genuine: map[string]bool{}}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: a.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed,
 		Owners: []natsd.Owner{
-			{Name: "agents", Pool: true},
+			{Name: "agents", Pool: true, Caller: true},
 			{Name: "victim", Pool: true},
 			{Name: "evil", Pool: true, Caller: true},
 			{Tenant: "other", Name: "evil", Pool: true},
@@ -155,8 +156,35 @@ func (a *arena) picture(t *testing.T) string {
 	return b.String()
 }
 
+// noForgery requires that every decision about a request of an attacker is a
+// gateway's own, and that none is about a request that nobody made.
+func (a *arena) noForgery(t *testing.T) {
+	t.Helper()
+	m, err := a.prov.Request("$JS.API.STREAM.INFO."+journal.Decisions, []byte(`{"subjects_filter":"hitl.dec.*.evil.>"}`), patience)
+	require.NoError(t, err)
+	var info struct {
+		State struct {
+			Subjects map[string]uint64 `json:"subjects"`
+		} `json:"state"`
+	}
+	require.NoError(t, json.Unmarshal(m.Data, &info))
+	keys := a.creds(bus.RoleGateway, "").PublicDecisionKeys()
+	for subj := range info.State.Subjects {
+		require.NotEqual(t, "hitl.dec.default.evil.bait", subj, "no request has this id")
+		if a.genuine[subj] {
+			continue
+		}
+		m, err := a.prov.Request("$JS.API.DIRECT.GET."+journal.Decisions+"."+subj, nil, patience)
+		require.NoError(t, err)
+		_, err = journal.Verify(keys, &journal.Message{Subject: subj, Header: m.Header, Data: m.Data})
+		require.NoError(t, err)
+		a.genuine[subj] = true
+	}
+}
+
 // attack runs one attack and then requires that a bystander's request is asked,
-// decided and delivered, and that nothing changed that is not the attacker's.
+// decided and delivered, that nothing changed that is not the attacker's, and
+// that the attacker decided nothing.
 func (a *arena) attack(t *testing.T, name string, fn func(t *testing.T)) {
 	t.Helper()
 	t.Run("B-56 "+name, func(t *testing.T) {
@@ -165,6 +193,7 @@ func (a *arena) attack(t *testing.T, name string, fn func(t *testing.T)) {
 		a.trips++
 		roundTrip(t, a.agents, a.g, fmt.Sprintf("trip-%d", a.trips))
 		require.Equal(t, before, a.picture(t))
+		a.noForgery(t)
 		require.True(t, a.pending("default.victim."+keptID))
 		select {
 		case <-a.kept:

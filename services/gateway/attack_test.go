@@ -129,6 +129,7 @@ func (a *arena) finish() {
 	a.g = a.gateway()
 	require.Eventually(a.t, func() bool { return a.pending("default.victim." + keptID) }, patience, time.Millisecond)
 	roundTrip(a.t, a.agents, a.g, "after the restart")
+	a.noForgery(a.t)
 	a.settle()
 }
 

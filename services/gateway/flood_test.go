@@ -2,11 +2,15 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -17,7 +21,8 @@ import (
 )
 
 // Floods of everything else that an owner, a caller or the notifier can send.
-// While one goes on, a bystander's request is asked, decided and delivered.
+// While one goes on, a bystander's request is asked, decided and delivered, and
+// its call of the service is answered.
 func TestFloodsLeaveTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
@@ -25,7 +30,9 @@ func TestFloodsLeaveTheOthersAlone(t *testing.T) {
 	event, err := hitl.Marshal(hitl.Event{V: 1, Type: hitl.EventText, Data: json.RawMessage(fmt.Sprintf(`{"role":"assistant","text":%q}`, text))})
 	require.NoError(t, err)
 	at := func(format string, body []byte) func(int) *nats.Msg {
-		return func(i int) *nats.Msg { return &nats.Msg{Subject: fmt.Sprintf(format, i), Data: body} }
+		return func(i int) *nats.Msg {
+			return &nats.Msg{Subject: strings.ReplaceAll(format, "%d", strconv.Itoa(i)), Data: body}
+		}
 	}
 	calling := func(m func(int) *nats.Msg) func(int) *nats.Msg {
 		return func(i int) *nats.Msg {
@@ -66,10 +73,22 @@ func TestFloodsLeaveTheOthersAlone(t *testing.T) {
 		})},
 	} {
 		a.attack(t, "flood of "+f.name, func(t *testing.T) {
-			done := a.flooding(f.role, f.who, f.total, f.message)
+			began, end := a.floodUntil(f.role, f.who, f.total, f.message)
+			select {
+			case <-began:
+			case <-time.After(patience):
+				t.Fatal("the flood did not begin: ", end())
+			}
 			a.trips++
-			roundTrip(t, a.agents, a.g, fmt.Sprintf("meanwhile-%d", a.trips))
-			<-done
+			key := fmt.Sprintf("meanwhile-%d", a.trips)
+			roundTrip(t, a.agents, a.g, key)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			id := hitl.ID(bus.DefaultTenant, "agents", key, 1)
+			ix, err := a.agents.Get(ctx, "default.agents."+id)
+			require.NoError(t, err)
+			require.Equal(t, id, ix.ID)
+			require.NoError(t, end(), "the flood ended before the bystander was done")
 		})
 	}
 	a.attack(t, "pulls whose answers nobody reads", func(t *testing.T) {
@@ -87,6 +106,52 @@ func TestFloodsLeaveTheOthersAlone(t *testing.T) {
 		roundTrip(t, a.agents, a.g, fmt.Sprintf("stuck-%d", a.trips))
 	})
 	a.finish()
+}
+
+// floodUntil publishes without waiting for anything, at least total messages
+// and until end is called; beyond total it waits for the server after each. began
+// is closed when the server has read the first tenth. end says if the flood broke
+// off.
+func (s *site) floodUntil(role bus.Role, name string, total int, message func(i int) *nats.Msg) (began <-chan struct{}, end func() error) {
+	s.t.Helper()
+	creds := s.creds(role, name)
+	option, err := creds.Auth()
+	require.NoError(s.t, err)
+	nc, err := nats.Connect(creds.URLs[0], option, nats.NoReconnect())
+	require.NoError(s.t, err)
+	first, stop, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- func() error {
+			defer nc.Close()
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					if i >= total {
+						return nil
+					}
+				default:
+				}
+				if err := nc.PublishMsg(message(i)); err != nil {
+					return err
+				}
+				if i != total/10 && i < total {
+					continue
+				}
+				if err := nc.FlushTimeout(patience); err != nil {
+					return err
+				}
+				if i == total/10 {
+					close(first)
+				}
+			}
+		}()
+	}()
+	end = sync.OnceValue(func() error {
+		close(stop)
+		return <-done
+	})
+	s.t.Cleanup(func() { _ = end() })
+	return first, end
 }
 
 // stuckDialer makes a connection that stops reading when told to.
