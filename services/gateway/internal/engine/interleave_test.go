@@ -507,6 +507,12 @@ func plots(all bool) []*plot {
 	return append(short,
 		asked("another gateway starts and looks on, any order", anyOrder, func(p *plot) { p.idle, p.quiet, p.asks = 1, true, 1 }),
 		asked("killed anywhere, asked again, interrupted", 1, func(p *plot) { p.crashes = 1 }),
+		asked("killed anywhere, asked again, any order", anyOrder, func(p *plot) { p.crashes = 1 }),
+		asked("two gateways, any order", anyOrder, two),
+		asked("withdrawn, any order", anyOrder, func(p *plot) { p.withdraw, p.asks = 1, 1 }),
+		asked("another gateway starts, any order", anyOrder, func(p *plot) { p.idle, p.asks = 1, 1 }),
+		asked("two gateways, one killed, interrupted", 1, two, killed),
+		asked("two gateways, interrupted", 1, two),
 		asked("withdrawn, interrupted", 1, func(p *plot) { p.withdraw, p.asks = 1, 1 }),
 		asked("another gateway starts, interrupted", 1, func(p *plot) { p.idle, p.asks = 1, 1 }),
 		asked("two people", 0, two, people),
@@ -517,6 +523,9 @@ func plots(all bool) []*plot {
 	)
 }
 
+// The plots say how far this goes: those without a limit are tried in any order,
+// the others up to so many interruptions; deadlines are in none.
+//
 // In whatever order intake, decisions, follow-up, sweeper, a request that is
 // sent again, crashes and starts come: one decision, one open and one closed
 // event in that order, no request lost, the one sent again deleted again, the
