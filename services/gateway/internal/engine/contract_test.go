@@ -414,15 +414,21 @@ func TestWaitingIsNoIdleness_D1_19_D4_11(t *testing.T) {
 	w.state(nc, hitl.SessionState{SessionID: "s1", Worker: "w1", Generation: 1, State: hitl.StateAssistantTurn})
 	r := request("k1", func(r *hitl.Request) { zero := hitl.Duration(0); r.ExpiresIn = &zero })
 	raw := w.ask(nc, r)
-	pending(t, e, r.ID)
+	early := request("k2", func(r *hitl.Request) { zero := hitl.Duration(0); r.ExpiresIn = &zero })
+	rawEarly := w.ask(nc, early)
+	pending(t, e, r.ID, early.ID)
 	var rec recorder
 	watch := e.Watch("", rec.add)
 	defer watch.Stop()
-	for range 3 {
+	for i := range 3 {
 		c.jump(2 * time.Hour)
 		signal(e.alarm)
 		// The round in which the gateway looks after its workers has come by.
 		require.Eventually(t, func() bool { st := rec.last(s1); return st != nil && st.Unreachable }, patience, time.Millisecond)
+		if i == 0 { // answers count while the worker is silent
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(early, rawEarly, "ada", allow)).Status)
+			require.True(t, e.Sessions()[0].Unreachable)
+		}
 		beat(t, nc, "w1")
 		require.Eventually(t, func() bool { return !rec.last(s1).Unreachable }, patience, time.Millisecond)
 	}
