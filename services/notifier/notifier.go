@@ -203,23 +203,36 @@ type badEvent struct{ err error }
 func (e *badEvent) Error() string { return e.err.Error() }
 
 func (n *Notifier) apply(ctx context.Context, ev source.Event) (settled bool, err error) {
+	ref, opened, closed, err := read(n.tenant, ev)
+	switch {
+	case err != nil:
+		return false, err
+	case closed != nil:
+		return n.engine.Closed(ctx, ref, closed)
+	}
+	return true, n.engine.Opened(ctx, ref, ev.Stored, opened)
+}
+
+// read returns what an event says: either opened or closed is there. Every error
+// is a badEvent.
+func read(tenant string, ev source.Event) (ref subject.Ref, opened *wire.Summary, closed *wire.Closed, err error) {
 	p, err := subject.Parse(ev.Subject)
 	if err != nil {
-		return false, &badEvent{err}
+		return ref, nil, nil, &badEvent{err}
 	}
-	if p.Kind != "ixe" || p.Tenant != n.tenant {
-		return false, &badEvent{fmt.Errorf("subject %q is none of tenant %s", ev.Subject, n.tenant)}
+	if p.Kind != "ixe" || p.Tenant != tenant {
+		return ref, nil, nil, &badEvent{fmt.Errorf("subject %q is none of tenant %s", ev.Subject, tenant)}
 	}
 	if p.Tail == subject.Closed {
 		var e wire.Ended
 		if err := json.Unmarshal(ev.Data, &e); err != nil {
-			return false, &badEvent{fmt.Errorf("decode a closed event: %w", err)}
+			return ref, nil, nil, &badEvent{fmt.Errorf("decode a closed event: %w", err)}
 		}
-		return n.engine.Closed(ctx, p.Ref(), &e.Closed)
+		return p.Ref(), nil, &e.Closed, nil
 	}
 	var e wire.Opened
 	if err := json.Unmarshal(ev.Data, &e); err != nil {
-		return false, &badEvent{fmt.Errorf("decode an open event: %w", err)}
+		return ref, nil, nil, &badEvent{fmt.Errorf("decode an open event: %w", err)}
 	}
-	return true, n.engine.Opened(ctx, p.Ref(), ev.Stored, &e.Summary)
+	return p.Ref(), &e.Summary, nil, nil
 }

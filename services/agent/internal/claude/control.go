@@ -276,8 +276,8 @@ func (p *Proc) initialize(ctx context.Context) error {
 	return nil
 }
 
-// reinitialize returns the request ids that wait, and the session state ("" from
-// a CLI that does not say).
+// reinitialize returns the request ids that wait, "" for one that cannot be read,
+// and the session state ("" from a CLI that does not say).
 func (p *Proc) reinitialize(ctx context.Context) ([]string, string, error) {
 	r, err := p.request(ctx, "initialize", protocol.InitializeLine)
 	if err != nil {
@@ -288,9 +288,8 @@ func (p *Proc) reinitialize(ctx context.Context) ([]string, string, error) {
 		var one struct {
 			RequestID string `json:"request_id"`
 		}
-		if json.Unmarshal(raw, &one) == nil {
-			ids = append(ids, one.RequestID)
-		}
+		_ = json.Unmarshal(raw, &one) // it waits, whatever it is
+		ids = append(ids, one.RequestID)
 	}
 	var in struct {
 		State string `json:"session_state"`

@@ -123,10 +123,31 @@ type Over struct {
 	At      time.Time    `json:"at"`
 }
 
+func decodeOver(key string, value []byte) (*Over, error) {
+	var o Over
+	if err := json.Unmarshal(value, &o); err != nil {
+		return nil, fmt.Errorf("ledger: decode %s: %w", key, err)
+	}
+	return &o, nil
+}
+
 // Gone is a channel's target that asked for no more.
 type Gone struct {
 	Write   string    `json:"w"`
 	Channel string    `json:"channel"`
 	Target  string    `json:"target"` // a digest
 	At      time.Time `json:"at"`
+}
+
+// decodeGone takes an entry at its word only where it is the one of its key: it
+// silences a channel.
+func decodeGone(key string, value []byte) (Gone, error) {
+	var g Gone
+	if err := json.Unmarshal(value, &g); err != nil {
+		return Gone{}, fmt.Errorf("ledger: decode %s: %w", key, err)
+	}
+	if goneKey(g.Channel, g.Target) != key {
+		return Gone{}, fmt.Errorf("ledger: %s is about channel %q, target %q", key, g.Channel, g.Target)
+	}
+	return g, nil
 }

@@ -1,11 +1,14 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 )
 
 func FuzzEntry(f *testing.F) {
@@ -36,5 +39,84 @@ func FuzzEntry(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(raw), string(last))
 		require.Equal(t, r.Write, writeOf(raw), "a write is known again by its own mark")
+	})
+}
+
+// FuzzOver: how an interaction ended is read back as it was written, and a write
+// is known by its own mark only.
+func FuzzOver(f *testing.F) {
+	for _, s := range []string{
+		``, `{}`, `null`, `[]`, `{"w":"x","outcome":"denied","at":"2026-11-27T10:00:00Z"}`, `{"w":"x","W":"mine"}`, `{"w":1}`, "{\"w\":\"\xff\"}",
+		`{"w":"mine"`, `{"w":"x","outcome":"allowed","at":"2026-01-01T00:00:00+24:00"}`, `{"outcome":1}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		key := overKey(subject.NewRef("t", "o", "i"))
+		o, err := decodeOver(key, value)
+		if err != nil {
+			require.Nil(t, o)
+			require.ErrorContains(t, err, "ledger: decode "+key)
+			return
+		}
+		require.Equal(t, o.Write, writeOf(value))
+		raw, err := hitl.Marshal(o)
+		if err != nil {
+			require.ErrorContains(t, err, "Time.MarshalJSON")
+			return
+		}
+		again, err := decodeOver(key, raw)
+		require.NoError(t, err)
+		require.Equal(t, o.Outcome, again.Outcome)
+		require.Equal(t, o.Write, again.Write)
+		require.True(t, o.At.Equal(again.At))
+	})
+}
+
+type kept struct {
+	jetstream.KeyValueEntry
+	key   string
+	value []byte
+}
+
+func (k kept) Key() string      { return k.key }
+func (k kept) Value() []byte    { return k.value }
+func (k kept) Revision() uint64 { return 7 }
+
+// FuzzWatch: whatever is stored comes out once, as what its key says, or as
+// broken. An entry never silences another channel than its own.
+func FuzzWatch(f *testing.F) {
+	for _, s := range []string{
+		``, `{}`, `null`, `{"w":"x","channel":"log","target":"d","at":"2026-11-27T10:00:00Z"}`, `{"channel":"other","target":"d"}`, `{"channel":"log.d","target":""}`,
+		`{"v":1,"state":"sent"}`, `{"v":1,"state":"planned"}`, `{"channel":1}`,
+	} {
+		for _, key := range []string{"gone.log.d", "gone.", "gone", "gonex.log.d", "ix.t.o.i.open.log", ""} {
+			f.Add(key, []byte(s))
+		}
+	}
+	f.Fuzz(func(t *testing.T, key string, value []byte) {
+		seen := 0
+		w := Watcher{
+			Delivery: func(r *Record) {
+				seen++
+				require.Equal(t, key, r.Key.String())
+				require.Equal(t, 1, r.V)
+			},
+			Gone: func(g Gone) {
+				seen++
+				require.Equal(t, key, goneKey(g.Channel, g.Target))
+			},
+			Broken: func(k string, err error) {
+				seen++
+				require.Equal(t, key, k)
+				require.ErrorContains(t, err, "ledger: ")
+			},
+		}
+		w.see(kept{key: key, value: value})
+		require.Equal(t, 1, seen)
+		if !strings.HasPrefix(key, gones+".") && !strings.HasPrefix(key, deliveries+".") {
+			_, err := decode(key, value, 7)
+			require.Error(t, err)
+		}
 	})
 }

@@ -158,11 +158,7 @@ func (l *Ledger) Over(ctx context.Context, ref subject.Ref) (*Over, error) {
 	if err != nil {
 		return nil, err
 	}
-	var o Over
-	if err := json.Unmarshal(value, &o); err != nil {
-		return nil, fmt.Errorf("ledger: decode %s: %w", overKey(ref), err)
-	}
-	return &o, nil
+	return decodeOver(overKey(ref), value)
 }
 
 // MarkGone records that a channel's target wants nothing any more.

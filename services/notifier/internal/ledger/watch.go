@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -88,8 +87,8 @@ func (l *Ledger) watch(ctx context.Context, w Watcher, status <-chan nats.Status
 
 func (w *Watcher) see(e jetstream.KeyValueEntry) {
 	if len(e.Key()) > len(gones) && e.Key()[:len(gones)+1] == gones+"." {
-		var g Gone
-		if err := json.Unmarshal(e.Value(), &g); err != nil {
+		g, err := decodeGone(e.Key(), e.Value())
+		if err != nil {
 			w.Broken(e.Key(), err)
 			return
 		}
