@@ -216,6 +216,34 @@ func TestASlowDisk_B48_invariant1_invariant7(t *testing.T) {
 	gw.ready()
 }
 
+// A flush that takes longer than a decision may: who decides is told that nobody
+// knows, and the same answer counts once the disk is back.
+func TestADiskSlowerThanADecision_B48_invariant4_invariant7(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	nats, gw, token := newPair(t, h)
+	ask := h.ask("--tool", "Bash", "--input", `{"command":"make slower"}`)
+	ix := gw.waiting(token, 1)[0]
+	lift := nats.inject("fsync", "delay_enter=30000000") // us: a decision has 10 s
+	code, body := gw.decide(token, &ix, hitl.VerbAllow)
+	require.Equal(t, 503, code, body)
+	require.Contains(t, body, "it is unknown whether it counts, and trying again is safe")
+	select {
+	case <-ask.done:
+		require.Fail(t, "something was allowed on an unknown answer", "%s", ask.output())
+	default:
+	}
+	lift()
+	require.Eventually(t, func() bool {
+		code, body = gw.decide(token, &ix, hitl.VerbAllow)
+		return code == 200
+	}, patience, 100*time.Millisecond)
+	require.Zero(t, ask.wait(), ask.output())
+	code, body = gw.decide(token, &ix, hitl.VerbDeny)
+	require.Equal(t, 409, code, body)
+	gw.ready()
+}
+
 // The all-in-one ends with a word on what to do when its own server cannot
 // write, and goes on where it was when it is started again.
 func TestUpEndsWhenItCannotWrite_B48_invariant3_invariant4(t *testing.T) {
