@@ -196,7 +196,7 @@ bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; 
 
 .PHONY: soak
 soak: ## 20,000 interactions on a cluster whose parts are killed; ARGS="-seed 7 -n 2000"
-	@go run ./$(SOAK) $(ARGS)
+	@go run -buildvcs=true ./$(SOAK) $(ARGS)
 
 # ---- web app
 

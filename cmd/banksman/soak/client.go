@@ -20,8 +20,15 @@ import (
 
 const (
 	scenarioLimit = 5 * time.Minute
-	// unsureTries is how often a client tries that is not set on an answer.
+	// unsureTries is how often a client tries that is not set on an answer, and
+	// how often one that is hears that there is nothing before it believes it.
 	unsureTries = 6
+)
+
+// Ends of a wait without a decision, as they are counted.
+const (
+	awaitStopped = "await: stopped"
+	awaitNothing = "await: " + proof.SawNoDecision
 )
 
 // counters count by name.
@@ -143,6 +150,7 @@ func (w *workload) ask(ctx context.Context, key string, s *scenario, p askPlan, 
 	if !pause(ctx, p.After) {
 		return
 	}
+	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	opened := make(chan struct{}) // closed by Ask
@@ -184,11 +192,15 @@ func (w *workload) ask(ctx context.Context, key string, s *scenario, p askPlan, 
 		w.h.Add(key, wait)
 		w.counts.add("await: " + string(a.Decision.Outcome))
 	case errors.Is(err, bus.ErrNoDecision):
-		// It withdrew a moment ago; when exactly does not matter.
-		w.h.Stop(key, asked.Call)
-		w.counts.add("await: no decision in time")
+		// It waited for longer than the deadline, then withdrew.
+		w.h.Stop(key, asked.Call+int64(s.Expiry))
+		wait.Return, wait.Saw = proof.Now(), proof.SawNoDecision
+		w.h.Add(key, wait)
+		w.counts.add(awaitNothing)
+	case errors.As(err, &stopped) && whole.Err() != nil:
+		w.wrong("%s: %s was told nothing in %s: %w", key, client, scenarioLimit, err)
 	case errors.As(err, &stopped) && ctx.Err() != nil:
-		w.counts.add("await: stopped")
+		w.counts.add(awaitStopped)
 	default:
 		w.wrong("%s: ask: %w", key, err)
 	}
@@ -210,13 +222,11 @@ func (w *workload) decide(ctx context.Context, key string, r *hitl.Request, dige
 		want = "mistaken"
 	}
 	for tries := unsureTries; tries > 0; {
+		gone := false // nobody asks any more
 		select {
-		case <-asked: // it may not be there at all: a withdrawal can be faster
-			tries--
+		case <-asked:
+			gone = true
 		default:
-			if !d.Sure {
-				tries--
-			}
 		}
 		o := proof.Operation{Kind: proof.OpDecide, Client: client, Principal: proof.PrincipalKey(w.site.principal(d.Person)), Content: want}
 		o.Detail = fmt.Sprintf("%s at gateway %d", d.Door, d.Gateway)
@@ -228,20 +238,25 @@ func (w *workload) decide(ctx context.Context, key string, r *hitl.Request, dige
 			w.tell(d.Gateway, key, &o)
 		}
 		switch {
-		case ctx.Err() != nil || over && !d.Again:
+		case over && !d.Again:
 			return
 		case over:
 			d.Again = false
 			continue
+		case ctx.Err() != nil:
+			if d.Sure {
+				w.wrong("%s: %s has no final receipt after %s, the last was %q: %s", key, client, scenarioLimit, o.Saw, o.Detail)
+			}
+			return
+		case !d.Sure, gone && o.Saw == string(hitl.NotFound): // a withdrawal can be faster than the request
+			tries--
 		}
 		wait := time.Duration(20+rand.IntN(60)) * time.Millisecond
 		if err != nil || rec.Status == hitl.Unavailable {
 			wait *= 4
 			d.Gateway = (d.Gateway + 1) % rig.Gateways
 		}
-		if !pause(ctx, wait) {
-			return
-		}
+		_ = pause(ctx, wait)
 	}
 }
 
@@ -265,10 +280,11 @@ func (w *workload) noteReceipt(key string, o *proof.Operation, rec hitl.Receipt,
 	switch hitl.Status(o.Saw) {
 	case hitl.Accepted, hitl.Duplicate, hitl.AlreadyDecided, hitl.TooLate:
 		over = true
-	case hitl.DigestMismatch:
-		over = o.Content == "mistaken"
 	case hitl.NotFound, proof.SawSilence:
 	default:
+		if over = rec.Status == hitl.DigestMismatch && o.Content == "mistaken"; over {
+			break
+		}
 		w.wrong("%s: %s of %s: the receipt says %s: %s %v", key, o.Detail, o.Client, rec.Status, rec.Error, rec.Fields)
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -23,12 +24,31 @@ type Report struct {
 	Settling time.Duration // until nothing was left to do, and the audit
 	Checking time.Duration // of the histories
 	Server   string
+	Commit   string // of the product and the soak, which are one binary
 	Counts   *counters
 	Kept     int      // left open on purpose
 	Fell     []string // parts that ended by themselves
 	Errors   []error
 	Dir      string // kept if there are Errors
 	File     string // the smallest history without an order
+}
+
+// commit is what this binary was built of; go run leaves it out unless told.
+func commit() string {
+	at, edited := "unknown (built without -buildvcs=true)", ""
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return at
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			at = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			edited = ", edited"
+		}
+	}
+	return at + edited
 }
 
 // Text is the report for a terminal.
@@ -92,6 +112,7 @@ func (r *Report) Markdown(w io.Writer) {
 	fmt.Fprintf(w, "\n%s, %d cores, %s/%s, %s, nats-server %s.\n\n| | |\n|---|---|\n",
 		r.Began.UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), r.Server)
 	for _, row := range [][2]string{
+		{"commit", r.Commit},
 		{"seed", fmt.Sprint(r.Seed)},
 		{"interactions", fmt.Sprintf("%d, %d at a time", r.Interactions, r.Concurrency)},
 		{"durability", string(r.Durability)},
@@ -101,6 +122,9 @@ func (r *Report) Markdown(w io.Writer) {
 		{"ended by themselves", fmt.Sprint(len(r.Fell))},
 		{"outcomes", strings.Join(outcomes, ", ") + fmt.Sprintf(", left open on purpose %d", r.Kept)},
 		{"asks", fmt.Sprintf("%d, of which %d without an acknowledgement", count("ask: "), r.Counts.get("ask: "+proof.SawSilence))},
+		{"waits", fmt.Sprintf("%d: told of a decision %d, withdrew or left %d, gave up at the deadline without one %d",
+			count("await: "), count("await: ")-r.Counts.get(awaitStopped)-r.Counts.get(awaitNothing),
+			r.Counts.get(awaitStopped), r.Counts.get(awaitNothing))},
 		{"attempts to decide", fmt.Sprintf("%d: accepted %d, duplicate %d, already_decided %d, expired %d, not_found %d, digest_mismatch %d",
 			count("decide: "), count("decide: accepted"), count("decide: duplicate"), count("decide: already_decided"),
 			count("decide: expired"), count("decide: not_found"), count("decide: digest_mismatch"))},

@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 			err = os.RemoveAll(dir)
 		}
 	}()
-	rep = &Report{Options: o, Began: time.Now(), Dir: dir, Counts: newCounters()}
+	rep = &Report{Options: o, Began: time.Now(), Dir: dir, Commit: commit(), Counts: newCounters()}
 	o.Progress(fmt.Sprintf("seed %d, %d interactions, files in %s", o.Seed, o.Interactions, dir))
 	c, err := rig.Start(ctx, dir, o.Durability, o.Logger)
 	if err != nil {
@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 		return nil, fmt.Errorf("the machine's clock moved by %s: the histories have no common time", moved)
 	}
 	begin = time.Now()
-	j := proof.Judge(w.h, record)
+	j := proof.Judge(w.h, record, c.Up)
 	rep.Checking = time.Since(begin)
 	rep.Judgement = j
 	rep.Errors = append(rep.Errors, j.Errs...)

@@ -20,6 +20,10 @@ import (
 // then counts as broken.
 const judgeLimit = 20 * time.Second
 
+// ToldWithin is how long, with every part up, an asker may not know of a
+// decision, or fail to store its request: it looks every 30 s at the latest.
+const ToldWithin = 30 * time.Second
+
 // Stored is what the streams hold of one interaction in the end.
 type Stored struct {
 	Decision *hitl.Decision
@@ -146,14 +150,27 @@ func (b Broken) Save(dir string) (string, error) {
 }
 
 // contradictions are what needs no search: everybody was told the decision that
-// is in the record.
-func contradictions(ix *Interaction, rec Stored) []error {
+// is in the record, and nobody who asked gave up without it.
+func contradictions(ix *Interaction, rec Stored, up Uptime) []error {
 	var errs []error
 	v := VerdictOf(rec.Decision)
 	for _, o := range ix.Ops {
 		if o.Kind != OpRecord && o.Verdict.ID != "" && o.Verdict != v {
 			errs = append(errs, fmt.Errorf("%s: %s of %s was told decision %s (%s), the record has %q (%s)",
 				ix.Ref, o.Kind, o.Client, o.Verdict.ID, o.Verdict.Outcome, v.ID, v.Outcome))
+		}
+	}
+	for _, o := range ix.Ops {
+		if o.Kind != OpAwait || o.Saw != SawNoDecision {
+			continue
+		}
+		if d := rec.Decision; d != nil {
+			if t := up(d.DecidedAt.UnixNano(), o.Return); t > ToldWithin {
+				errs = append(errs, fmt.Errorf("%s: %s gave up and was not told of decision %s (%s), which was there for %s with every part up",
+					ix.Ref, o.Client, v.ID, v.Outcome, t))
+			}
+		} else if t := up(o.Call, o.Return); t > ToldWithin && !rec.Request {
+			errs = append(errs, fmt.Errorf("%s: %s could not ask in %s with every part up", ix.Ref, o.Client, t))
 		}
 	}
 	if ix.acked && rec.Decision == nil && !rec.Request {

@@ -23,6 +23,8 @@ const (
 	SawPending = "pending"
 	SawClosed  = "closed"
 	SawNothing = "not_found"
+	// SawNoDecision: the asker's time was up and it was told of no decision.
+	SawNoDecision = "no_decision"
 	// SawSilence: the answer was lost, or said that the outcome is unknown. The
 	// operation may take effect at any later time, or never.
 	SawSilence = "unknown"

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 )
@@ -17,8 +18,11 @@ type Judgement struct {
 	Outcomes map[hitl.Outcome]int
 }
 
+// Uptime is for how long of a time every part was up; both are in ns.
+type Uptime func(from, to int64) time.Duration
+
 // Judge holds what the clients saw against the record.
-func Judge(h *History, record map[string]Stored) *Judgement {
+func Judge(h *History, record map[string]Stored, up Uptime) *Judgement {
 	j := &Judgement{Outcomes: map[hitl.Outcome]int{}}
 	end := Now()
 	h.mu.Lock()
@@ -29,7 +33,7 @@ func Judge(h *History, record map[string]Stored) *Judgement {
 		if rec.Decision != nil {
 			j.Outcomes[rec.Decision.Outcome]++
 		}
-		j.Errs = append(j.Errs, contradictions(ix, rec)...)
+		j.Errs = append(j.Errs, contradictions(ix, rec, up)...)
 		resolve(ix, rec, end)
 		for _, o := range ix.Ops {
 			if o.Kind == OpDecide && o.Saw == SawSilence {

@@ -50,8 +50,8 @@ func step(s state, o Operation) (bool, state) {
 	case OpAsk:
 		s.asked = true
 		return true, s
-	case OpAwait:
-		return told, s
+	case OpAwait: // that somebody was told nothing has a rule of its own
+		return told || o.Saw == SawNoDecision, s
 	case OpSettle:
 		return decide()
 	case OpDecide:

@@ -48,6 +48,7 @@ func TestModelKnowsWhatMustNotBe(t *testing.T) {
 			asked, attempt(yes, 40, never, SawSilence, yes), attempt(yes, 20, never, SawSilence, yes), attempt(no, 15, never, SawSilence, Verdict{}),
 			op(OpGet, 22, 23, SawClosed, yes), last(yes),
 		}},
+		{"the asker gave up", true, []Operation{asked, attempt(yes, 20, 30, accepted, yes), op(OpAwait, 10, 40, SawNoDecision, Verdict{}), last(yes)}},
 		{"never stored", true, []Operation{op(OpAsk, 0, never, SawSilence, Verdict{}), attempt(yes, 20, 30, string(hitl.NotFound), Verdict{}), op(OpRecord, 1000, 1001, SawNothing, Verdict{})}},
 
 		{"two accepted", false, []Operation{asked, attempt(yes, 20, 30, accepted, yes), attempt(no, 20, 30, accepted, no), last(no)}},
@@ -158,13 +159,37 @@ func TestContradictions(t *testing.T) {
 	other := *allowed
 	other.DecisionID = "2"
 	told := Interaction{expiry: time.Minute, Ops: []Operation{{Kind: OpDecide, Verdict: VerdictOf(allowed)}}}
-	require.Empty(t, contradictions(&told, Stored{Decision: allowed}))
-	require.ErrorContains(t, contradictions(&told, Stored{Decision: &other})[0], "was told decision 1")
-	require.ErrorContains(t, contradictions(&told, Stored{Request: true})[0], "was told decision 1")
-	require.ErrorContains(t, contradictions(&Interaction{acked: true}, Stored{})[0], "acknowledged and is lost")
-	require.Empty(t, contradictions(&Interaction{acked: true}, Stored{Request: true}))
-	require.ErrorContains(t, contradictions(&Interaction{expiry: time.Second}, Stored{Decision: allowed})[0], "after its deadline")
+	require.Empty(t, contradictions(&told, Stored{Decision: allowed}, whole))
+	require.ErrorContains(t, contradictions(&told, Stored{Decision: &other}, whole)[0], "was told decision 1")
+	require.ErrorContains(t, contradictions(&told, Stored{Request: true}, whole)[0], "was told decision 1")
+	require.ErrorContains(t, contradictions(&Interaction{acked: true}, Stored{}, whole)[0], "acknowledged and is lost")
+	require.Empty(t, contradictions(&Interaction{acked: true}, Stored{Request: true}, whole))
+	require.ErrorContains(t, contradictions(&Interaction{expiry: time.Second}, Stored{Decision: allowed}, whole)[0], "after its deadline")
 	early := *allowed
 	early.Outcome = hitl.Expired
-	require.ErrorContains(t, contradictions(&told, Stored{Decision: &early})[1], "before its deadline")
+	require.ErrorContains(t, contradictions(&told, Stored{Decision: &early}, whole)[1], "before its deadline")
 }
+
+// Who asked is told, unless parts were down for too long: a decision that is there
+// reaches the asker, and a request can be stored.
+func TestSomebodyIsToldNothing(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(50, 0)
+	allowed := &hitl.Decision{DecisionID: "1", Content: hitl.Content{Outcome: hitl.Allowed}, DecidedAt: at}
+	gaveUp := func(after time.Duration) *Interaction {
+		return &Interaction{Ops: []Operation{
+			{Kind: OpAwait, Client: "asker0", Saw: SawNoDecision, Call: at.UnixNano(), Return: at.Add(after).UnixNano()},
+		}}
+	}
+	half := func(from, to int64) time.Duration { return whole(from, to) / 2 }
+	none := Stored{}
+	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, whole)[0], "asker0 gave up and was not told of decision 1")
+	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, half))
+	require.Empty(t, contradictions(gaveUp(20*time.Second), Stored{Decision: allowed}, whole))
+	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), none, whole)[0], "asker0 could not ask")
+	require.Empty(t, contradictions(gaveUp(40*time.Second), none, half))
+	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Request: true}, whole), "nobody decided")
+}
+
+// whole is the uptime of what nothing disturbed.
+func whole(from, to int64) time.Duration { return time.Duration(to - from) }

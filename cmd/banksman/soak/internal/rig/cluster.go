@@ -68,6 +68,8 @@ type Cluster struct {
 	Conn    *nats.Conn
 	Journal *journal.JetStream
 	Keys    map[string]ed25519.PublicKey
+
+	troubles [][2]int64 // from the first harm until all is right again, in ns
 }
 
 // Start makes a cluster below dir and waits until its gateways are ready.
@@ -312,6 +314,7 @@ func (c *Cluster) Trouble(ctx context.Context, f *Faults, count func(what string
 			return nil
 		case <-time.After(x.After):
 		}
+		from := time.Now().UnixNano()
 		var hit []*process
 		for _, i := range x.Nodes {
 			hit = append(hit, c.nodes[i])
@@ -338,15 +341,27 @@ func (c *Cluster) Trouble(ctx context.Context, f *Faults, count func(what string
 					return err
 				}
 			}
+			c.troubles = append(c.troubles, [2]int64{from, time.Now().UnixNano()})
 			continue
 		}
 		if err := startAll(context.WithoutCancel(ctx), hit); err != nil {
 			return err
 		}
+		c.troubles = append(c.troubles, [2]int64{from, time.Now().UnixNano()})
 		for _, p := range hit {
 			count("restarted: " + p.cfg.Part)
 		}
 	}
+}
+
+// Up is for how long of a time, in ns, no fault was in the way. To be called
+// after Trouble.
+func (c *Cluster) Up(from, to int64) time.Duration {
+	up := max(0, to-from)
+	for _, t := range c.troubles {
+		up -= max(0, min(to, t[1])-max(from, t[0]))
+	}
+	return time.Duration(up)
 }
 
 // Started is when the gateway that runs now was started, in ns.

@@ -24,3 +24,14 @@ func TestSeedDecidesTheFaults(t *testing.T) {
 		require.False(t, none.next().Pause)
 	}
 }
+
+// Time with a fault in the way does not count as time with every part up.
+func TestUptime(t *testing.T) {
+	t.Parallel()
+	c := Cluster{troubles: [][2]int64{{10, 20}, {30, 50}}}
+	for _, x := range []struct{ from, to, up int64 }{
+		{0, 100, 70}, {0, 10, 10}, {12, 18, 0}, {15, 40, 10}, {50, 60, 10}, {60, 50, 0}, {15, 16, 0},
+	} {
+		require.EqualValues(t, x.up, c.Up(x.from, x.to), "%v", x)
+	}
+}
