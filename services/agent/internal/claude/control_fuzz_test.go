@@ -59,13 +59,13 @@ func FuzzInitialize(f *testing.F) {
 			return reply
 		}
 
-		reply := call(func() { err = p.initialize(context.Background()) })
+		call(func() { err = p.initialize(context.Background()) })
 		require.Equal(t, err == nil, p.info.Raw != nil)
 		if err == nil {
 			require.True(t, json.Valid(p.info.Raw))
 		}
 		var waiting []string
-		reply = call(func() { waiting, _, err = p.reinitialize(context.Background()) })
+		reply := call(func() { waiting, _, err = p.reinitialize(context.Background()) })
 		readable := err == nil
 		if readable {
 			require.Equal(t, "success", reply.Subtype)
