@@ -42,6 +42,10 @@ func (i *instance) begin(token, runtime, prompt string) {
 func (i *instance) interaction(token, key string) wire.Interaction {
 	i.t.Helper()
 	code, body := i.call(http.MethodGet, "/api/interactions/"+key, token, nil)
+	for limit := time.Now().Add(patience); code == http.StatusServiceUnavailable && time.Now().Before(limit); {
+		// It is still loading what is open.
+		code, body = i.call(http.MethodGet, "/api/interactions/"+key, token, nil)
+	}
 	require.Equal(i.t, 200, code, body)
 	var ix wire.Interaction
 	require.NoError(i.t, json.Unmarshal([]byte(body), &ix))
