@@ -14,8 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/hitl"
@@ -241,16 +239,11 @@ func (st *state) writeCredentials(dir string, id identity) (string, error) {
 }
 
 func newCredentials(id identity) (*bus.Credentials, error) {
-	kp, err := nkeys.CreateUser()
+	seed, err := newSeed()
 	if err != nil {
 		return nil, err
 	}
-	defer kp.Wipe()
-	seed, err := kp.Seed()
-	if err != nil {
-		return nil, err
-	}
-	c := &bus.Credentials{V: credential.CredentialsVersion, Role: id.role, Seed: string(seed)}
+	c := &bus.Credentials{V: credential.CredentialsVersion, Role: id.role, Seed: seed}
 	if id.role != bus.RoleGateway {
 		return c, nil
 	}
@@ -271,28 +264,9 @@ func newDecisionKey(c *bus.Credentials) (id, seed string, err error) {
 }
 
 // writeFile replaces a file at once, mode 0600, and leaves an equal one alone.
-func writeFile(path string, content []byte) (err error) {
+func writeFile(path string, content []byte) error {
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(content) {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return credential.WriteFile(path, content)
 }

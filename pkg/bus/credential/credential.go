@@ -281,15 +281,16 @@ func (c *Credentials) Save(path string) error {
 	if err != nil {
 		return &CredentialsError{Path: path, Err: err}
 	}
-	if err := writeCredentials(path, append(raw, '\n')); err != nil {
+	if err := WriteFile(path, append(raw, '\n')); err != nil {
 		return &CredentialsError{Path: path, Err: err}
 	}
 	return nil
 }
 
-func writeCredentials(path string, raw []byte) (err error) {
+// WriteFile replaces a file with mode 0600, all or nothing.
+func WriteFile(path string, content []byte) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".cred-*") // created 0600
+	f, err := os.CreateTemp(dir, ".tmp-*") // created 0600
 	if err != nil {
 		return err
 	}
@@ -299,7 +300,7 @@ func writeCredentials(path string, raw []byte) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if _, err = f.Write(raw); err != nil {
+	if _, err = f.Write(content); err != nil {
 		return err
 	}
 	if err = f.Sync(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/banksman/banksman/pkg/bus/credential"
 )
 
 // Instance is what a running instance says of itself in its data directory.
@@ -38,29 +40,10 @@ func (in Instance) Write(data string) error {
 }
 
 // writeFile writes v as JSON, mode 0600, all or nothing.
-func writeFile(path string, v any) (err error) {
+func writeFile(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // created 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(append(raw, '\n')); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return credential.WriteFile(path, append(raw, '\n'))
 }

@@ -51,7 +51,7 @@ func rounds(t *testing.T, j *hitltest.MemoryJournal, limit int64, requests ...*h
 	require.Equal(t, len(requests), e.view.Len())
 	done := make(chan error, 1)
 	go func() { done <- e.watchDeadlines(ctx) }()
-	time.Sleep(time.Hour) // of the test's own time
+	<-time.After(time.Hour) // on the clock of synctest
 	cancel()
 	require.NoError(t, <-done)
 	e.stopBg()
