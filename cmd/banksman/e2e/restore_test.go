@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,17 +36,44 @@ func (h *home) putBack(copied string, part ...string) {
 // begin starts a session.
 func (i *instance) begin(token, runtime, prompt string) {
 	i.t.Helper()
-	code, body := i.call(http.MethodPost, "/api/sessions", token, map[string]any{"runtime": runtime, "prompt": prompt, "cwd": i.home.work})
+	code, body := i.loaded(http.MethodPost, "/api/sessions", token, map[string]any{"runtime": runtime, "prompt": prompt, "cwd": i.home.work})
 	require.Less(i.t, code, 300, body)
+}
+
+// loaded is call for a product that has just started: it may still load what is
+// open, or wait for its worker's first sign of life.
+func (i *instance) loaded(method, path, token string, in any) (code int, body string) {
+	i.t.Helper()
+	require.Eventually(i.t, func() bool {
+		code, body = i.call(method, path, token, in)
+		return code != http.StatusServiceUnavailable
+	}, patience, 20*time.Millisecond)
+	return code, body
+}
+
+// noted waits until the CLI has text in the conversation that it keeps on disk.
+// One that ends before cannot go on from there.
+func (h *home) noted(text string) {
+	h.t.Helper()
+	var dir string
+	for _, kv := range h.env {
+		if d, ok := strings.CutPrefix(kv, "CLAUDE_CONFIG_DIR="); ok {
+			dir = d
+		}
+	}
+	require.NotEmpty(h.t, dir)
+	require.Eventually(h.t, func() bool {
+		files, err := filepath.Glob(filepath.Join(dir, "projects", "*", "*.jsonl"))
+		return err == nil && slices.ContainsFunc(files, func(f string) bool {
+			raw, err := os.ReadFile(f)
+			return err == nil && strings.Contains(string(raw), text)
+		})
+	}, patience, 10*time.Millisecond, "the CLI never kept %s", text)
 }
 
 func (i *instance) interaction(token, key string) wire.Interaction {
 	i.t.Helper()
-	code, body := i.call(http.MethodGet, "/api/interactions/"+key, token, nil)
-	for limit := time.Now().Add(patience); code == http.StatusServiceUnavailable && time.Now().Before(limit); {
-		// It is still loading what is open.
-		code, body = i.call(http.MethodGet, "/api/interactions/"+key, token, nil)
-	}
+	code, body := i.loaded(http.MethodGet, "/api/interactions/"+key, token, nil)
 	require.Equal(i.t, 200, code, body)
 	var ix wire.Interaction
 	require.NoError(i.t, json.Unmarshal([]byte(body), &ix))
@@ -56,6 +84,12 @@ func (i *instance) interaction(token, key string) wire.Interaction {
 func (i *instance) trail(token, key, stage string) hitl.Ack {
 	i.t.Helper()
 	var found hitl.Ack
+	defer func() {
+		if i.t.Failed() {
+			_, sessions := i.call(http.MethodGet, "/api/sessions", token, nil)
+			i.t.Logf("%s of %+v\n%s", stage, i.interaction(token, key).Trail, sessions)
+		}
+	}()
 	require.Eventually(i.t, func() bool {
 		for _, a := range i.interaction(token, key).Trail {
 			if a.Stage == stage {
@@ -95,6 +129,7 @@ func TestRestoredStore_D4_05_B48_AToolRunsOnce(t *testing.T) {
 	in, _, token := h.upWithLogin()
 	in.begin(token, "claude", "marker-back")
 	first := in.waiting(token, 1)[0]
+	h.noted(`"toolu_b"`)
 	in.interrupt()
 	store, sessions := h.keep("nats", "store"), h.keep("agent", "sessions")
 
@@ -104,6 +139,7 @@ func TestRestoredStore_D4_05_B48_AToolRunsOnce(t *testing.T) {
 	require.Equal(t, 200, code, body)
 	in.trail(token, first.Key, hitl.Applied)
 	h.served("ran")
+	h.noted("It ran.")
 	require.Equal(t, []string{"ran"}, lines(t, h.file("ran.txt")))
 	once := in.interaction(token, first.Key).Decision.DecisionID
 	in.kill()
