@@ -65,6 +65,12 @@ type AskReply struct {
 	Decision *hitl.Decision `json:"decision,omitempty"`
 }
 
+// The status of an AskReply.
+const (
+	AskDecided = "decided"
+	AskPending = "pending"
+)
+
 // LoginCall asks for a link, or (CLI) for a code that a person confirms
 // in the browser.
 type LoginCall struct {

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/banksman/banksman/pkg v0.0.0
 	github.com/coder/websocket v1.8.15
+	github.com/google/jsonschema-go v0.4.3
 	github.com/google/uuid v1.6.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

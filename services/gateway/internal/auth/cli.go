@@ -9,9 +9,9 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // codeLetters are the letters of a code: none looks like another.
@@ -22,14 +22,8 @@ const codeLength = 8
 // maxName is the longest name of a terminal, in runes.
 const maxName = 80
 
-// CLIRequest is a terminal that wants to act for a person, and waits for a
-// person who sees the same code there to say so.
-type CLIRequest struct {
-	Code        string    `json:"code"`
-	Name        string    `json:"name"`
-	RequestedAt time.Time `json:"requested_at"`
-	ExpiresAt   time.Time `json:"expires_at"`
-}
+// CLIRequest is a terminal that waits to be confirmed.
+type CLIRequest = wire.CLIRequest
 
 type cliRecord struct {
 	V int `json:"v"`

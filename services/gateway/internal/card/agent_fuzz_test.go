@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 )
 
 var at = time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
@@ -54,10 +55,14 @@ func FuzzFromAgent(f *testing.F) {
 		`{"v":1,"type":"tool_call_end","data":{"tool_call_id":"t","tool_name":"Bash\n","input":{"command":"a\u202e","n":9007199254740993}}}`,
 		`{"v":1,"type":"tool_call_end","data":{"input":"not an object"}}`, `{"v":1,"type":"tool_call_end"}`, `{"v":1,"type":"tool_result","data":{"content":[{"text":"\u200b"}],"is_error":true}}`,
 		`{"v":1,"type":"interaction_pending","data":{"pending":false}}`, `{"v":1,"type":"text","data":{"x_id":"\u202e","a":["\ud800","⟦"]}}`, `{"v":1,"type":"error","data":"\u0000"}`,
+		`{"v":1,"type":"error","data":null}`, `{"v":1,"type":"text","data":{"text":7}}`, `{"v":1,"type":"text","data":{"text":null,"attachments":[null,{"name":null}],"more":1}}`,
+		`{"v":1,"type":"session_status","data":{"generation":1.0}}`, `{"v":1,"type":"tool_call_end","data":{"tool_call_id":"t","parent_tool_call_id":"p"}}`,
 		"{\"v\":1,\"type\":\"text\",\"data\":{\"\xff\":1}}", `{"v":1,"type":"text","data":` + strings.Repeat("[", 250) + strings.Repeat("]", 250) + `}`,
 	} {
 		f.Add([]byte(s))
 	}
+	published, err := contracttest.Load()
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		ev, ok := FromAgent(journal.Message{Subject: "hitl.evt.t.o.s", Data: body, Time: at})
 		if !ok {
@@ -69,6 +74,8 @@ func FuzzFromAgent(f *testing.F) {
 		frame, err := hitl.Marshal(wire.Events{Type: wire.TypeEvent, Events: []wire.Event{ev}})
 		require.NoError(t, err)
 		require.True(t, utf8.Valid(frame), "a browser ends the connection for anything else")
+		_, err = published.ServerMessage(frame)
+		require.NoError(t, err, "whatever a worker tells, the gateway keeps to what it publishes")
 		var data any
 		require.NoError(t, json.Unmarshal(ev.Data, &data))
 		shownAll(t, "", data)

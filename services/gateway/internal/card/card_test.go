@@ -82,3 +82,13 @@ func TestWhatAgentsSayHasNothingInvisible_B54(t *testing.T) {
 	_, ok = FromAgent(journal.Message{Data: []byte(`{"v":1,"type":"interaction_pending","data":{"pending":false}}`)})
 	require.False(t, ok, "only gateways speak of interactions")
 }
+
+// A sub-agent's step says whose it is, at its end too.
+func TestAStepKeepsItsParent(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{hitl.EventText, hitl.EventToolCallStart, hitl.EventToolCallEnd, hitl.EventToolResult} {
+		ev, ok := FromAgent(journal.Message{Data: []byte(`{"v":1,"type":"` + typ + `","data":{"tool_call_id":"t","parent_tool_call_id":"p"}}`)})
+		require.True(t, ok, typ)
+		require.Contains(t, string(ev.Data), `"parent_tool_call_id":"p"`, typ)
+	}
+}

@@ -14,12 +14,8 @@ import (
 
 // Opened expands an open event, in the order that clients rely on.
 func Opened(s *wire.Summary, m journal.Message) []wire.Event {
-	pending := Encode(map[string]any{
-		"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "key": s.Key,
-		"tool_name": s.ToolName, "pending": true, "presentation": s.Presentation,
-	})
 	out := []wire.Event{
-		{Type: hitl.EventInteractionPending, Data: pending},
+		{Type: hitl.EventInteractionPending, Data: pending(s, true)},
 		{Type: hitl.EventInteractionRequest, Data: Encode(s)},
 	}
 	switch s.Kind {
@@ -30,17 +26,16 @@ func Opened(s *wire.Summary, m journal.Message) []wire.Event {
 			input, _ = hitl.DisplayJSON(json.RawMessage(s.Body.Input))
 			cut = false
 		}
-		out = append(out, wire.Event{Type: hitl.EventApprovalRequired, Data: Encode(map[string]any{
-			"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "tool_name": s.ToolName,
-			"input": input, "cut": cut,
+		out = append(out, wire.Event{Type: hitl.EventApprovalRequired, Data: Encode(wire.ApprovalData{
+			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, ToolName: s.ToolName, Input: input, Cut: cut,
 		})})
 	case hitl.KindQuestion:
 		var qs []wire.Question
 		if s.Body != nil {
 			qs = s.Body.Questions
 		}
-		out = append(out, wire.Event{Type: hitl.EventQuestionPrompt, Data: Encode(map[string]any{
-			"tool_call_id": s.ToolCallID, "interaction_id": s.RequestID, "questions": qs, "cut": qs == nil,
+		out = append(out, wire.Event{Type: hitl.EventQuestionPrompt, Data: Encode(wire.QuestionData{
+			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Questions: qs, Cut: qs == nil,
 		})})
 	}
 	for i := range out {
@@ -53,11 +48,15 @@ func Opened(s *wire.Summary, m journal.Message) []wire.Event {
 func Closed(c *wire.Closed, m journal.Message) []wire.Event {
 	return []wire.Event{
 		{Type: hitl.EventInteractionResponse, At: m.Time, Data: Encode(c)},
-		{Type: hitl.EventInteractionPending, At: m.Time, Data: Encode(map[string]any{
-			"tool_call_id": c.ToolCallID, "interaction_id": c.RequestID, "key": c.Key,
-			"tool_name": c.ToolName, "pending": false, "presentation": c.Presentation,
-		})},
+		{Type: hitl.EventInteractionPending, At: m.Time, Data: pending(&c.Summary, false)},
 	}
+}
+
+func pending(s *wire.Summary, pending bool) json.RawMessage {
+	return Encode(wire.PendingData{
+		ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Key: s.Key, ToolName: s.ToolName,
+		Pending: pending, Presentation: s.Presentation,
+	})
 }
 
 // Encode encodes what always can be.
@@ -99,30 +98,50 @@ func FromAgent(m journal.Message) (wire.Event, bool) {
 			ToolCallID string          `json:"tool_call_id"`
 			ToolName   string          `json:"tool_name"`
 			Input      json.RawMessage `json:"input"`
+			Parent     string          `json:"parent_tool_call_id"`
 		}
 		if json.Unmarshal(ev.Data, &in) != nil {
 			return wire.Event{}, false
 		}
 		text, _ := hitl.DisplayJSON(in.Input)
 		blocks := hitl.View(&hitl.Request{Tool: &hitl.Tool{Name: in.ToolName, Input: in.Input}})
-		out.Data = Encode(map[string]any{
-			"tool_call_id": in.ToolCallID, "tool_name": Line(in.ToolName), "input": text, "blocks": blocks,
+		out.Data = Encode(wire.ToolCallEndData{
+			ToolCallID: in.ToolCallID, ToolName: Line(in.ToolName), Input: text, Blocks: blocks, ParentToolCallID: in.Parent,
 		})
 	}
 	switch {
-	case len(out.Data) == 0:
+	case len(out.Data) == 0 || string(out.Data) == "null":
 		out.Data = json.RawMessage(`{}`)
 	case ev.Type != hitl.EventToolCallEnd: // that one is display text already
+		if json.Unmarshal(out.Data, shape(ev.Type)) != nil {
+			return wire.Event{}, false
+		}
 		out.Data = showText(out.Data)
 	}
 	return out, true
 }
 
+// shape is what the data of a worker's event has to fit; it may have more.
+func shape(eventType string) any {
+	switch eventType {
+	case hitl.EventText, hitl.EventTextDelta:
+		return new(wire.TextData)
+	case hitl.EventToolResult:
+		return new(wire.ToolResultData)
+	case hitl.EventError:
+		return new(wire.ErrorData)
+	case hitl.EventDone:
+		return new(wire.DoneData)
+	case hitl.EventSessionStatus:
+		return new(wire.StatusData)
+	}
+	return new(wire.ToolCallData)
+}
+
 // Status is a session's state, as ReadState returned it, as an event.
 func Status(st *hitl.SessionState, m journal.Message) wire.Event {
-	return wire.Event{Type: hitl.EventSessionStatus, At: m.Time, Data: Encode(map[string]any{
-		"state": st.State, "error": st.Error, "kill_reason": st.KillReason, "mode": st.Mode,
-		"generation": st.Generation,
+	return wire.Event{Type: hitl.EventSessionStatus, At: m.Time, Data: Encode(wire.StatusData{
+		State: st.State, Error: st.Error, KillReason: st.KillReason, Mode: st.Mode, Generation: st.Generation,
 	})}
 }
 

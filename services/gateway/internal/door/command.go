@@ -8,22 +8,18 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 )
 
-type sessionReply struct {
-	SessionID string `json:"session_id"`
-}
-
 func (d *Door) startSession(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	var in wire.Client
 	if !read(w, r, maxBody, &in) {
 		return
 	}
 	rec := d.desk.Start(r.Context(), sess, in)
-	answer(w, rec, sessionReply{rec.SessionID})
+	answer(w, rec, wire.SessionStarted{SessionID: rec.SessionID})
 }
 
 func (d *Door) startDemo(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	rec := d.desk.Start(r.Context(), sess, wire.Client{Runtime: act.DemoRuntime})
-	answer(w, rec, sessionReply{rec.SessionID})
+	answer(w, rec, wire.SessionStarted{SessionID: rec.SessionID})
 }
 
 func (d *Door) command(kind string) signedIn {
@@ -35,6 +31,6 @@ func (d *Door) command(kind string) signedIn {
 		}
 		in.SessionID = r.PathValue("id")
 		rec := d.desk.Send(r.Context(), kind, in)
-		answer(w, rec, okBody{true})
+		answer(w, rec, wire.OK{OK: true})
 	}
 }

@@ -58,7 +58,7 @@ func (d *Door) simple(kind, verb string) signedIn {
 		if rec.Status == hitl.NotFound {
 			rec.Error = "No pending " + kind
 		}
-		answer(w, rec, okBody{true})
+		answer(w, rec, wire.OK{OK: true})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
@@ -41,6 +42,8 @@ type Door struct {
 	leaving chan struct{} // closed when Run's context has ended
 	streams counter
 	handler http.Handler
+	// patterns are the routes, for comparing them with what is published.
+	patterns []string
 }
 
 // New makes a Door.
@@ -57,8 +60,13 @@ func New(o Options) (*Door, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", jsonErrors(d.routes()))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, okBody{true}) })
-	mux.HandleFunc("GET /readyz", d.readyz)
+	for pattern, h := range map[string]http.HandlerFunc{
+		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, wire.OK{OK: true}) },
+		"GET /readyz":  d.readyz,
+	} {
+		d.patterns = append(d.patterns, pattern)
+		mux.HandleFunc(pattern, h)
+	}
 	mux.Handle("/", web)
 	d.handler = d.guard(mux)
 	return d, nil
@@ -83,7 +91,7 @@ func (d *Door) readyz(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusServiceUnavailable, "unavailable", "not ready: "+err.Error())
 		return
 	}
-	reply(w, http.StatusOK, okBody{true})
+	reply(w, http.StatusOK, wire.OK{OK: true})
 }
 
 func (d *Door) ready() error {

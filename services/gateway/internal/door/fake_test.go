@@ -56,6 +56,14 @@ type asked struct {
 	decision *hitl.Decision
 }
 
+func (a *asked) pending(still bool) wire.PendingData {
+	s := &a.summary
+	return wire.PendingData{
+		ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Key: s.Key, ToolName: s.ToolName,
+		Pending: still, Presentation: s.Presentation,
+	}
+}
+
 func newFake() *fake {
 	f := &fake{
 		ready: make(chan struct{}), sessions: map[string]*wire.ProcessState{}, events: map[string][]wire.Event{},
@@ -118,9 +126,9 @@ func (f *fake) ask(r hitl.Request) *asked {
 	}
 	f.list = append(f.list, a)
 	f.publish(a.session, []wire.Event{
-		{Type: hitl.EventInteractionPending, Data: text(map[string]any{"interaction_id": r.ID, "pending": true})},
+		{Type: hitl.EventInteractionPending, Data: text(a.pending(true))},
 		{Type: hitl.EventInteractionRequest, Data: text(a.summary)},
-		{Type: hitl.EventApprovalRequired, Data: text(map[string]any{"interaction_id": r.ID})},
+		{Type: hitl.EventApprovalRequired, Data: text(wire.ApprovalData{InteractionID: r.ID, ToolCallID: r.ToolCallID})},
 	}, true, nil)
 	return a
 }
@@ -438,7 +446,7 @@ func (f *fake) close(a *asked, c hitl.Content, p hitl.Principal, channel string)
 	closed := wire.Closed{Summary: a.summary, State: wire.StateClosed, Outcome: c.Outcome, Decision: a.decision.WithoutRequest()}
 	f.publish(a.session, []wire.Event{
 		{Type: hitl.EventInteractionResponse, Data: text(closed)},
-		{Type: hitl.EventInteractionPending, Data: text(map[string]any{"interaction_id": a.req.ID, "pending": false})},
+		{Type: hitl.EventInteractionPending, Data: text(a.pending(false))},
 	}, true, []wire.Closed{closed})
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 )
@@ -53,6 +54,18 @@ type house struct {
 	token  string
 	stop   func()
 	server *http.Server
+	// client holds every answer against the published contract.
+	client *http.Client
+}
+
+var published = sync.OnceValues(contracttest.Load)
+
+// checked is a transport that holds what passes it against the contract.
+func (h *house) checked(base http.RoundTripper) http.RoundTripper {
+	h.t.Helper()
+	c, err := published()
+	require.NoError(h.t, err)
+	return &contracttest.Transport{Contract: c, Base: base, Report: func(err error) { h.t.Errorf("the contract: %v", err) }}
 }
 
 var webFiles = fstest.MapFS{
@@ -89,6 +102,7 @@ func newStore(t testing.TB) *auth.Store {
 func newHouse(t *testing.T, change ...func(*door.Options)) *house {
 	t.Helper()
 	h := &house{t: t, fake: newFake(), auth: newStore(t)}
+	h.client = &http.Client{Transport: h.checked(http.DefaultTransport)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	o := door.Options{
@@ -168,7 +182,7 @@ func (h *house) call(method, path, body string, change ...func(*http.Request)) (
 	for _, fn := range change {
 		fn(req)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := h.client.Do(req)
 	require.NoError(h.t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
@@ -209,6 +223,7 @@ type tab struct {
 	h    *house
 	conn *websocket.Conn
 	box  []json.RawMessage // read, not yet taken
+	contracttest.Socket
 }
 
 type head struct {
@@ -231,7 +246,9 @@ func (h *house) dial(change ...func(*websocket.DialOptions)) (*tab, *http.Respon
 	}
 	conn.SetReadLimit(64 << 20)
 	h.t.Cleanup(func() { _ = conn.CloseNow() })
-	return &tab{h: h, conn: conn}, res, nil
+	c, err := published()
+	require.NoError(h.t, err)
+	return &tab{h: h, conn: conn, Socket: contracttest.Socket{Contract: c}}, res, nil
 }
 
 // tab signs in and takes hello and what follows it at once.
@@ -257,6 +274,7 @@ func (tb *tab) send(v any) {
 	if !ok {
 		raw = string(text(v))
 	}
+	tb.Sent([]byte(raw))
 	require.NoError(tb.h.t, tb.conn.Write(tb.h.t.Context(), websocket.MessageText, []byte(raw)))
 }
 
@@ -269,6 +287,9 @@ func (tb *tab) frame() (json.RawMessage, error) {
 		_, raw, err := tb.conn.Read(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if err := tb.Received(raw); err != nil {
+			tb.h.t.Errorf("the contract: %v", err)
 		}
 		if bytes.HasPrefix(raw, []byte("[")) {
 			if err := json.Unmarshal(raw, &tb.box); err != nil {

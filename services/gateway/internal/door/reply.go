@@ -17,10 +17,6 @@ const (
 	maxSmall = 8 << 10
 )
 
-type okBody struct {
-	OK bool `json:"ok"`
-}
-
 func reply(w http.ResponseWriter, status int, v any) {
 	raw, err := hitl.Marshal(v)
 	if err != nil { // only a bug can cause it

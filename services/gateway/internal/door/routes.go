@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/contract"
 )
 
 // List limits.
@@ -22,8 +22,12 @@ type signedIn func(w http.ResponseWriter, r *http.Request, sess *auth.Session)
 
 func (d *Door) routes() *http.ServeMux {
 	mux := http.NewServeMux()
+	serve := func(pattern string, h http.HandlerFunc) {
+		d.patterns = append(d.patterns, pattern)
+		mux.HandleFunc(pattern, h)
+	}
 	person := func(pattern string, h signedIn) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		serve(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if sess := d.bearer(w, r); sess != nil {
 				h(w, r, sess)
 			}
@@ -41,8 +45,10 @@ func (d *Door) routes() *http.ServeMux {
 			}
 		})
 	}
-	mux.HandleFunc("POST /api/login", d.login)
-	mux.HandleFunc("GET /api/ws", d.websocket)
+	serve("GET /api/openapi.json", document(contract.OpenAPI))
+	serve("GET /api/frames.schema.json", document(contract.Frames))
+	serve("POST /api/login", d.login)
+	serve("GET /api/ws", d.websocket)
 	person("POST /api/logout", d.logout)
 	person("GET /api/me", d.me)
 	person("GET /api/cli-logins", d.cliLogins)
@@ -64,17 +70,8 @@ func (d *Door) routes() *http.ServeMux {
 	return mux
 }
 
-type loginBody struct {
-	Token string `json:"token"`
-}
-
-type loginReply struct {
-	Token     string    `json:"token"`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
 func (d *Door) login(w http.ResponseWriter, r *http.Request) {
-	var in loginBody
+	var in wire.LinkToken
 	if !read(w, r, maxSmall, &in) {
 		return
 	}
@@ -90,7 +87,7 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 		d.log.Warn("login failed", "error", err)
 		fail(w, http.StatusServiceUnavailable, "unavailable", "nobody can sign in now")
 	default:
-		reply(w, http.StatusOK, loginReply{Token: token, ExpiresAt: sess.ExpiresAt})
+		reply(w, http.StatusOK, wire.SessionToken{Token: token, ExpiresAt: sess.ExpiresAt})
 	}
 }
 
@@ -100,23 +97,11 @@ func (d *Door) logout(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		fail(w, http.StatusServiceUnavailable, "unavailable", "the session could not be ended now")
 		return
 	}
-	reply(w, http.StatusOK, okBody{true})
-}
-
-type meReply struct {
-	Principal hitl.Principal `json:"principal"`
-	Channel   string         `json:"channel"`
-	Assurance string         `json:"assurance"`
-	Via       string         `json:"via"`
-	ExpiresAt time.Time      `json:"expires_at"`
+	reply(w, http.StatusOK, wire.OK{OK: true})
 }
 
 func (d *Door) me(w http.ResponseWriter, _ *http.Request, s *auth.Session) {
-	reply(w, http.StatusOK, meReply{s.Person, s.Channel, s.Assurance, s.Via, s.ExpiresAt})
-}
-
-type cliLoginsReply struct {
-	Requests []auth.CLIRequest `json:"requests"`
+	reply(w, http.StatusOK, wire.Me{Principal: s.Person, Channel: s.Channel, Assurance: s.Assurance, Via: s.Via, ExpiresAt: s.ExpiresAt})
 }
 
 func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
@@ -129,16 +114,12 @@ func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, _ *auth.Session
 	if list == nil {
 		list = []auth.CLIRequest{}
 	}
-	reply(w, http.StatusOK, cliLoginsReply{list})
-}
-
-type answerCLIBody struct {
-	Allow *bool `json:"allow"`
+	reply(w, http.StatusOK, wire.CLIRequests{Requests: list})
 }
 
 // answerCLI takes a browser's word only: a terminal must not let in another.
 func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-	var in answerCLIBody
+	var in wire.CLIAnswer
 	if !read(w, r, maxSmall, &in) {
 		return
 	}
@@ -158,7 +139,7 @@ func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Sess
 		d.log.Warn("terminal login not answered", "error", err)
 		fail(w, http.StatusServiceUnavailable, "unavailable", "the answer could not be stored now")
 	default:
-		reply(w, http.StatusOK, okBody{true})
+		reply(w, http.StatusOK, wire.OK{OK: true})
 	}
 }
 
@@ -201,14 +182,9 @@ func (d *Door) interaction(w http.ResponseWriter, r *http.Request, _ *auth.Sessi
 	reply(w, http.StatusOK, ix)
 }
 
-type sessionsReply struct {
-	Cursor   string              `json:"cursor"`
-	Sessions []wire.ProcessState `json:"sessions"`
-}
-
 func (d *Door) sessions(w http.ResponseWriter, _ *http.Request, _ *auth.Session) {
 	// The cursor is read first: what changes in between is told again.
-	out := sessionsReply{Cursor: d.Engine.Cursor(), Sessions: d.Engine.Sessions()}
+	out := wire.SessionList{Cursor: d.Engine.Cursor(), Sessions: d.Engine.Sessions()}
 	if out.Sessions == nil {
 		out.Sessions = []wire.ProcessState{}
 	}

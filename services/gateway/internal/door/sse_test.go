@@ -35,7 +35,7 @@ func (h *house) sse(session, last string) *sse {
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	client := &http.Client{Transport: &http.Transport{
+	client := &http.Client{Transport: h.checked(&http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			var d net.Dialer
 			c, err := d.DialContext(ctx, network, addr)
@@ -44,7 +44,7 @@ func (h *house) sse(session, last string) *sse {
 			}
 			return c, err
 		},
-	}}
+	})}
 	res, err := client.Do(req)
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() {

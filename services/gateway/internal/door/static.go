@@ -41,8 +41,7 @@ func newStatic(web fs.FS) (*static, error) {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(data)
-		f := staticFile{data: data, etag: `"` + hex.EncodeToString(sum[:8]) + `"`, keep: "no-cache"}
+		f := staticFile{data: data, etag: etag(data), keep: "no-cache"}
 		ext := strings.ToLower(path.Ext(name))
 		if f.typ = contentTypes[ext]; f.typ == "" {
 			f.typ = mime.TypeByExtension(ext)
@@ -86,4 +85,10 @@ func (s *static) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", f.keep)
 	h.Set("ETag", f.etag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
+}
+
+// etag names a content.
+func etag(data []byte) string {
+	sum := sha256.Sum256(data)
+	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }

@@ -94,7 +94,7 @@ function play(): void {
       start([pend.one, pend.bash]);
       return void setTimeout(() => h.push({ ...session([]), type: "process_state", cursor: "c2", closed: [closed(pend.one, "expired", { principal: system, decided_at: iso(0) }), closed(pend.bash, "allowed", { principal: ada, decided_at: iso(0), channel: "cli" })] }), 300);
     }
-    case "cli": start([pend.edit]); return h.push({ type: "cli_login", code: "KX4F-92QD", name: "sam@workstation" });
+    case "cli": start([pend.edit]); return h.push({ type: "cli_login", code: "KX4F-92QD", name: "sam@workstation", requested_at: iso(0), expires_at: iso(600) });
     case "inbox": return start([pend.bash, pend.edit, pend.ask]);
     default: {
       const s = (pend as Record<string, Summary | undefined>)[story];

@@ -230,24 +230,6 @@ func (h *Hub) broadcast(v any) {
 	}
 }
 
-// The frames about people, beside those of package wire.
-type (
-	signedInFrame struct {
-		Type string    `json:"type"` // signed_in
-		Name string    `json:"name"`
-		Via  string    `json:"via"`
-		At   time.Time `json:"at"`
-	}
-	cliLoginFrame struct {
-		Type string `json:"type"` // cli_login
-		auth.CLIRequest
-	}
-	cliSettledFrame struct {
-		Type string `json:"type"` // cli_login_settled
-		Code string `json:"code"`
-	}
-)
-
 // Notice tells everybody who is signed in what happened to the tokens.
 func (h *Hub) Notice(n auth.Notice) {
 	switch {
@@ -256,13 +238,13 @@ func (h *Hub) Notice(n auth.Notice) {
 		if n.SignedIn.Name != "" {
 			name = n.SignedIn.Name
 		}
-		h.broadcast(signedInFrame{"signed_in", name, n.SignedIn.Via, n.SignedIn.CreatedAt})
+		h.broadcast(wire.SignedIn{Type: wire.TypeSignedIn, Name: name, Via: n.SignedIn.Via, At: n.SignedIn.CreatedAt})
 	case n.Ended != "":
 		h.drop(n.Ended)
 	case n.Waiting != nil:
-		h.broadcast(cliLoginFrame{"cli_login", *n.Waiting})
+		h.broadcast(wire.CLILogin{Type: wire.TypeCLILogin, CLIRequest: *n.Waiting})
 	case n.Settled != "":
-		h.broadcast(cliSettledFrame{"cli_login_settled", n.Settled})
+		h.broadcast(wire.CLILoginSettled{Type: wire.TypeCLILoginSettled, Code: n.Settled})
 	}
 }
 

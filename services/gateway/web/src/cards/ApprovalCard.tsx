@@ -16,7 +16,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
   const [end, setEnd] = useState(false);
   const [mode, setMode] = useState<"" | "reason" | "edit">(draft.reason ? "reason" : draft.edit !== undefined ? "edit" : "");
-  const [scope, setScope] = useState("once");
+  const [scope, setScope] = useState<"once" | "session">("once");
   const [pressed, setPressed] = useState("");
   const id = useId();
   const reasonField = useRef<HTMLTextAreaElement>(null);
@@ -183,7 +183,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           {canAllow && scopes.includes("session") && (
             <label className="flex items-center gap-2.5 text-sm text-soft max-md:justify-between md:justify-end">
               <span>Approve for</span>
-              <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value)} className="min-h-9 rounded-lg border border-edge/60 bg-card px-2.5 text-ink max-md:min-h-11">
+              <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value === "session" ? "session" : "once")} className="min-h-9 rounded-lg border border-edge/60 bg-card px-2.5 text-ink max-md:min-h-11">
                 <option value="once">this call only</option>
                 <option value="session">this session</option>
               </select>

@@ -1,29 +1,1259 @@
-// Code generated from the Go package wire by web/gen. DO NOT EDIT.
+// Code generated from the documents of internal/contract by generate.mjs. DO NOT EDIT.
 
-/** RFC 3339 in UTC, by the server's clock. */
+/**
+ * RFC 3339 in UTC, by the server's clock.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Time".
+ */
 export type Time = string;
+/**
+ * A list, or a map by question id, index or text. A text is one option's value or label, free text, or, where several may be chosen, labels joined by ", " or a JSON list.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Answers".
+ */
+export type Answers =
+  | ListedAnswer[]
+  | {
+      [k: string]: string | string[] | AnswerParts;
+    };
+/**
+ * Duration travels as a Go duration string, for example "90s" or "10m".
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Duration".
+ */
+export type Duration = string;
+/**
+ * Outcome is how an interaction ended. The nine are never merged.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Outcome".
+ */
+export type Outcome =
+  "allowed" | "denied" | "answered" | "clarify" | "dismissed" | "expired" | "cancelled" | "orphaned" | "invalid";
+/**
+ * Event is one step; data by type as listed in package hitl, with tool input as display text.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Event".
+ */
+export type Event =
+  | TextDeltaEvent
+  | TextEvent
+  | ToolCallStartEvent
+  | ToolCallDeltaEvent
+  | ToolCallEndEvent
+  | ToolResultEvent
+  | ErrorEvent
+  | DoneEvent
+  | SessionStatusEvent
+  | InteractionPendingEvent
+  | InteractionRequestEvent
+  | ApprovalRequiredEvent
+  | QuestionPromptEvent
+  | InteractionResponseEvent;
+/**
+ * Status is the word of a receipt.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Status".
+ */
+export type Status =
+  | "accepted"
+  | "duplicate"
+  | "already_decided"
+  | "expired"
+  | "not_found"
+  | "invalid"
+  | "forbidden"
+  | "digest_mismatch"
+  | "unavailable";
+/**
+ * A frame that a client sends, one in a message.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ClientFrame".
+ */
+export type ClientFrame =
+  | Auth
+  | Subscribe
+  | Unsubscribe
+  | PendingRequestResponse
+  | StartSession
+  | SendMessage
+  | Interrupt
+  | StopSession
+  | SetMode
+  | Pong;
+/**
+ * A frame that a gateway sends.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ServerFrame".
+ */
+export type ServerFrame =
+  Hello | ActiveProcesses | ProcessState | Events | Delivery | Receipt | Ping | SignedIn | CLILogin | CLILoginSettled;
+/**
+ * A message of a gateway: one frame, or several.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ServerMessage".
+ */
+export type ServerMessage = ServerFrame | ServerFrame[];
 
-export interface Hello {
-  type: "hello";
-  protocol: number;
-  cursor: string;
-  server_time: Time;
+export interface Wire {}
+/**
+ * Ack is the asker's receipt for a decision.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Ack".
+ */
+export interface Ack {
+  v: number;
+  stage: string;
+  decision_id: string;
+  at: Time;
+  detail?: string;
+}
+/**
+ * AgentOption is a choice of the agent's own, answered by its option_id.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AgentOption".
+ */
+export interface AgentOption {
+  option_id: string;
+  name: string;
+  kind?: string;
+  scope?: string;
+  /**
+   * allow or deny
+   */
+  effect: string;
+}
+/**
+ * Answer is the answer to one question: chosen option values, free text, or both.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Answer".
+ */
+export interface Answer {
+  question_id: string;
+  values: null | string[];
+  other?: string;
+  notes?: string;
+}
+/**
+ * An answer in parts: chosen values or labels, free text, or both.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AnswerParts".
+ */
+export interface AnswerParts {
+  values?: string[] | null;
+  other?: string;
+  notes?: string;
+}
+/**
+ * An answer in parts that names its question.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ListedAnswer".
+ */
+export interface ListedAnswer {
+  question_id: string;
+  values?: string[] | null;
+  other?: string;
+  notes?: string;
+}
+/**
+ * Names what is answered, by request_id or tool_call_id.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AnswersBody".
+ */
+export interface AnswersBody {
+  answers: Answers;
+  request_id?: string;
+  tool_call_id?: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  request_type?: string;
+  digest?: string;
+  message?: string;
+  comment?: string;
+}
+/**
+ * Names what is decided, by request_id or tool_call_id.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ApprovalBody".
+ */
+export interface ApprovalBody {
+  request_id?: string;
+  tool_call_id?: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  request_type?: string;
+  digest?: string;
+  /**
+   * allow or deny
+   */
+  decision?: "allow" | "deny";
+  message?: string;
+  comment?: string;
+}
+/**
+ * ApprovalData is the data of approval_required, the request in simple form.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ApprovalData".
+ */
+export interface ApprovalData {
+  tool_call_id: string;
+  interaction_id: string;
+  tool_name: string;
+  /**
+   * JSON text to show
+   */
+  input: string;
+  /**
+   * input is not whole
+   */
+  cut: boolean;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ApprovalRequiredEvent".
+ */
+export interface ApprovalRequiredEvent {
+  type: "approval_required";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ApprovalData;
+}
+/**
+ * What is asked. The gateway fills in v, id, tenant and owner.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AskBody".
+ */
+export interface AskBody {
+  key: string;
+  kind: string;
+  title: string;
+  session_id?: string;
+  project_id?: string;
+  parent_session?: string;
+  agent_name?: string;
+  turn_id?: string;
+  tool_call_id?: string;
+  message?: string;
+  reason?: string;
+  risk?: string;
+  tool?: Tool;
+  questions?: RequestQuestion[];
+  schema?: unknown;
+  url?: string;
+  options?: AgentOption[];
+  suggestions?: unknown;
+  allowed?: string[];
+  audience?: string;
+  expires_in?: Duration;
+  attention_in?: Duration;
+  source?: Source;
+}
+/**
+ * Tool is the call that wants consent. input is kept byte for byte.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Tool".
+ */
+export interface Tool {
+  name: string;
+  display_name?: string;
+  server?: string;
+  kind?: string;
+  input: unknown;
+  input_schema?: unknown;
+  description?: string;
+  cwd?: string;
+  paths?: string[];
+  diff?: unknown;
+  blocked_path?: string;
+}
+/**
+ * question is one of the questions of a request of kind question.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RequestQuestion".
+ */
+export interface RequestQuestion {
+  /**
+   * default: its index
+   */
+  id?: string;
+  header?: string;
+  question: string;
+  options: null | RequestOption[];
+  multi_select?: boolean;
+  /**
+   * default true
+   */
+  allow_other?: boolean;
+  free_text_exclusive?: boolean;
+  /**
+   * default true
+   */
+  required?: boolean;
+  /**
+   * refused until sealed answers exist
+   */
+  secret?: boolean;
+}
+/**
+ * Option is one choice. value defaults to label.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RequestOption".
+ */
+export interface RequestOption {
+  value?: string;
+  label: string;
+  description?: string;
+  preview?: string;
+}
+/**
+ * Source says which protocol a request came from and keeps its original.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Source".
+ */
+export interface Source {
+  protocol?: string;
+  version?: string;
+  agent?: string;
+  request_id?: string;
+  raw_b64?: string;
+}
+/**
+ * AskReply is the decision, or pending: then the caller repeats the call.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AskReply".
+ */
+export interface AskReply {
+  /**
+   * decided or pending
+   */
+  status: "decided" | "pending";
+  id: string;
+  decision?: Decision;
+}
+/**
+ * Decision is the one accepted answer, with the exact bytes of its request.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Decision".
+ */
+export interface Decision {
+  v: number;
+  decision_id: string;
+  interaction_id: string;
+  digest: string;
+  outcome: Outcome;
+  option_id?: string;
+  updated_input?: unknown;
+  answers?: Answer[];
+  /**
+   * once (default) or session
+   */
+  scope?: string;
+  rule?: string;
+  /**
+   * for the agent
+   */
+  message?: string;
+  /**
+   * for the record only
+   */
+  comment?: string;
+  interrupt?: boolean;
+  /**
+   * of an invalid request
+   */
+  fields?: Field[];
   principal: Principal;
-  recovered: boolean;
-  runtimes: string[] | null;
-  default_cwd?: string;
+  channel: string;
+  /**
+   * link, chat_account, session or step_up
+   */
+  assurance?: string;
+  policy: Policy;
+  decided_at: Time;
+  request_seq: number;
+  requested_at: Time;
+  request_b64?: string;
 }
-
-export interface ActiveProcesses {
-  type: "active_processes";
-  cursor: string;
-  sessions: ProcessState[] | null;
-  more: boolean;
+/**
+ * field is one problem of an input, by the name of the field that has it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Field".
+ */
+export interface Field {
+  field: string;
+  problem: string;
 }
-
+/**
+ * Principal is who decided.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Principal".
+ */
+export interface Principal {
+  /**
+   * person, service, rule, system or asker
+   */
+  kind: string;
+  id: string;
+  name?: string;
+}
+/**
+ * Policy is what the gateway computed when it admitted the request.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Policy".
+ */
+export interface Policy {
+  version: string;
+  risk: string;
+  audience?: string;
+}
+/**
+ * Attachment is an image or a document beside a prompt.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Attachment".
+ */
+export interface Attachment {
+  /**
+   * image or document
+   */
+  kind: "image" | "document";
+  media_type: string;
+  name?: string;
+  data_b64: string;
+}
+/**
+ * AttachmentData is an attachment as the conversation shows it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AttachmentData".
+ */
+export interface AttachmentData {
+  /**
+   * image or document
+   */
+  kind?: string | null;
+  media_type?: string | null;
+  name?: string | null;
+}
+/**
+ * Block is one part of a request as people see it, ready to be shown as plain text. Every channel shows the same blocks.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Block".
+ */
+export interface Block {
+  label: string;
+  /**
+   * form is command, text, path, content, diff or json.
+   */
+  form: string;
+  text?: string;
+  /**
+   * old and new are the two sides of a diff.
+   */
+  old?: string;
+  new?: string;
+  /**
+   * lines counts the lines of text, or of new in a diff.
+   */
+  lines?: number;
+  /**
+   * hidden counts the characters that are shown as tokens.
+   */
+  hidden?: number;
+  /**
+   * pushed says that blanks or empty lines push a part out of sight.
+   */
+  pushed?: boolean;
+}
+/**
+ * Body is what a person must see of an interaction before deciding: display text only, nothing for a browser to parse.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Body".
+ */
+export interface Body {
+  blocks?: Block[];
+  questions?: Question[];
+  /**
+   * of a form, as text
+   */
+  schema?: string;
+  message?: string;
+  reason?: string;
+  cwd?: string;
+  options?: AgentOption[];
+  /**
+   * what may be answered
+   */
+  verbs: null | string[];
+  /**
+   * once, and session where the agent offers it
+   */
+  scopes: null | ("once" | "session")[];
+  /**
+   * the whole tool input as JSON text, for editing
+   */
+  input?: string;
+}
+/**
+ * question is a question as browsers show it; every text is display text.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Question".
+ */
+export interface Question {
+  id: string;
+  header?: string;
+  question: string;
+  options: null | Option[];
+  multi_select: boolean;
+  allow_other: boolean;
+  free_text_exclusive?: boolean;
+  required: boolean;
+}
+/**
+ * Option is a choice as browsers show it. value is sent back as it is.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Option".
+ */
+export interface Option {
+  value: string;
+  label: string;
+  description?: string;
+  preview?: string;
+}
+/**
+ * CLIAnswer is a person's word on a terminal.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLIAnswer".
+ */
+export interface CLIAnswer {
+  /**
+   * absent is no answer
+   */
+  allow: boolean;
+}
+/**
+ * CLIRequest is a terminal that wants to act for a person, and waits for a person who sees the same code there to say so.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLIRequest".
+ */
+export interface CLIRequest {
+  code: string;
+  /**
+   * what the terminal calls itself
+   */
+  name: string;
+  requested_at: Time;
+  expires_at: Time;
+}
+/**
+ * CLIRequests are the terminals that wait, oldest first.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLIRequests".
+ */
+export interface CLIRequests {
+  requests: null | CLIRequest[];
+}
+/**
+ * Closed is an interaction that has its outcome.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Closed".
+ */
+export interface Closed {
+  request_id: string;
+  /**
+   * unique over tenants and owners
+   */
+  key: string;
+  request_type: string;
+  kind: string;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+  session_id: string;
+  session_key: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  agent_name?: string;
+  tool_name?: string;
+  tool_call_id?: string;
+  /**
+   * made from data by the server
+   */
+  headline: string;
+  /**
+   * the agent's own words
+   */
+  title: string;
+  tool_input?: string;
+  /**
+   * tool_input is not whole: fetch the body before deciding
+   */
+  cut?: boolean;
+  digest: string;
+  risk: string;
+  risk_reason?: string;
+  created_at: Time;
+  attention_at?: Time;
+  expires_at?: Time;
+  server_time: Time;
+  /**
+   * above 1: asked again
+   */
+  attempt?: number;
+  unreachable?: boolean;
+  body?: Body;
+  /**
+   * closed
+   */
+  state: "closed";
+  outcome: Outcome;
+  decision?: Decision;
+  trail?: Ack[];
+}
+/**
+ * An id that makes a repetition harmless.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CommandBody".
+ */
+export interface CommandBody {
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  command_id?: string;
+}
+/**
+ * An attempt to decide. It has exactly one of decision or option_id, answers, content and action.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "DecisionBody".
+ */
+export interface DecisionBody {
+  digest: string;
+  /**
+   * allow or deny
+   */
+  decision?: "allow" | "deny";
+  option_id?: string;
+  answers?: Answers;
+  /**
+   * Of a form: an object, or the JSON of one.
+   */
+  content?:
+    | {
+        [k: string]: unknown;
+      }
+    | string;
+  /**
+   * clarify or dismiss
+   */
+  action?: "clarify" | "dismiss";
+  message?: string;
+  comment?: string;
+  /**
+   * With allow: what shall run instead, an object or the JSON of one.
+   */
+  updated_input?:
+    | {
+        [k: string]: unknown;
+      }
+    | string;
+  scope?: "once" | "session";
+  interrupt?: boolean;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  request_id?: string;
+  request_type?: string;
+}
+/**
+ * DoneData is the data of done.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "DoneData".
+ */
+export interface DoneData {
+  /**
+   * reason is end_turn, interrupted, or the runtime's own.
+   */
+  reason?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "DoneEvent".
+ */
+export interface DoneEvent {
+  type: "done";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: DoneData;
+}
+/**
+ * error is the body of an HTTP error. code is stable; error is for people.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Error".
+ */
+export interface Error {
+  code:
+    | "already_decided"
+    | "conflict"
+    | "digest_mismatch"
+    | "expired"
+    | "forbidden"
+    | "internal"
+    | "invalid"
+    | "method_not_allowed"
+    | "misdirected"
+    | "not_found"
+    | "too_large"
+    | "too_many"
+    | "unauthorized"
+    | "unavailable"
+    | "upgrade_required";
+  error: string;
+  fields?: Field[];
+  decision?: Decision;
+}
+/**
+ * ErrorData is the data of error.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ErrorData".
+ */
+export interface ErrorData {
+  message?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ErrorEvent".
+ */
+export interface ErrorEvent {
+  type: "error";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ErrorData;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "TextDeltaEvent".
+ */
+export interface TextDeltaEvent {
+  type: "text_delta";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: TextData;
+}
+/**
+ * TextData is the data of text and text_delta.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "TextData".
+ */
+export interface TextData {
+  block_id?: string | null;
+  /**
+   * user or assistant
+   */
+  role?: string | null;
+  text?: string | null;
+  /**
+   * attachments are what came with a person's text, without the content.
+   */
+  attachments?: (AttachmentData | null)[] | null;
+  /**
+   * parent_tool_call_id names the call whose sub-agent this is a part of.
+   */
+  parent_tool_call_id?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "TextEvent".
+ */
+export interface TextEvent {
+  type: "text";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: TextData;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolCallStartEvent".
+ */
+export interface ToolCallStartEvent {
+  type: "tool_call_start";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ToolCallData;
+}
+/**
+ * ToolCallData is the data of tool_call_start and tool_call_delta.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolCallData".
+ */
+export interface ToolCallData {
+  tool_call_id?: string | null;
+  tool_name?: string | null;
+  /**
+   * of the input, as far as it came
+   */
+  text?: string | null;
+  parent_tool_call_id?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolCallDeltaEvent".
+ */
+export interface ToolCallDeltaEvent {
+  type: "tool_call_delta";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ToolCallData;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolCallEndEvent".
+ */
+export interface ToolCallEndEvent {
+  type: "tool_call_end";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ToolCallEndData;
+}
+/**
+ * ToolCallEndData is the data of tool_call_end: the gateway made it from what the worker told.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolCallEndData".
+ */
+export interface ToolCallEndData {
+  tool_call_id: string;
+  tool_name: string;
+  /**
+   * JSON text to show
+   */
+  input: string;
+  blocks: null | Block[];
+  parent_tool_call_id?: string;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolResultEvent".
+ */
+export interface ToolResultEvent {
+  type: "tool_result";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: ToolResultData;
+}
+/**
+ * ToolResultData is the data of tool_result.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ToolResultData".
+ */
+export interface ToolResultData {
+  tool_call_id?: string | null;
+  /**
+   * a text, or the runtime's own blocks
+   */
+  content?: {
+    [k: string]: unknown;
+  };
+  is_error?: boolean | null;
+  parent_tool_call_id?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SessionStatusEvent".
+ */
+export interface SessionStatusEvent {
+  type: "session_status";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: StatusData;
+}
+/**
+ * StatusData is the data of session_status.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "StatusData".
+ */
+export interface StatusData {
+  state?: string | null;
+  error?: string | null;
+  kill_reason?: string | null;
+  mode?: string | null;
+  generation?: number | null;
+  /**
+   * the worker's own, beside the state
+   */
+  note?: string | null;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "InteractionPendingEvent".
+ */
+export interface InteractionPendingEvent {
+  type: "interaction_pending";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: PendingData;
+}
+/**
+ * PendingData is the data of interaction_pending: the one sign that something waits, or no longer does.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PendingData".
+ */
+export interface PendingData {
+  tool_call_id: string;
+  interaction_id: string;
+  key: string;
+  tool_name: string;
+  pending: boolean;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "InteractionRequestEvent".
+ */
+export interface InteractionRequestEvent {
+  type: "interaction_request";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: Summary;
+}
+/**
+ * Summary is an interaction in a list. It stays under 2 KiB without body.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Summary".
+ */
+export interface Summary {
+  request_id: string;
+  /**
+   * unique over tenants and owners
+   */
+  key: string;
+  request_type: string;
+  kind: string;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+  session_id: string;
+  session_key: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  agent_name?: string;
+  tool_name?: string;
+  tool_call_id?: string;
+  /**
+   * made from data by the server
+   */
+  headline: string;
+  /**
+   * the agent's own words
+   */
+  title: string;
+  tool_input?: string;
+  /**
+   * tool_input is not whole: fetch the body before deciding
+   */
+  cut?: boolean;
+  digest: string;
+  risk: string;
+  risk_reason?: string;
+  created_at: Time;
+  attention_at?: Time;
+  expires_at?: Time;
+  server_time: Time;
+  /**
+   * above 1: asked again
+   */
+  attempt?: number;
+  unreachable?: boolean;
+  body?: Body;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "QuestionPromptEvent".
+ */
+export interface QuestionPromptEvent {
+  type: "question_prompt";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: QuestionData;
+}
+/**
+ * QuestionData is the data of question_prompt, the request in simple form.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "QuestionData".
+ */
+export interface QuestionData {
+  tool_call_id: string;
+  interaction_id: string;
+  questions: null | Question[];
+  /**
+   * questions are to be fetched
+   */
+  cut: boolean;
+}
+/**
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "InteractionResponseEvent".
+ */
+export interface InteractionResponseEvent {
+  type: "interaction_response";
+  at: Time;
+  /**
+   * empty for live deltas
+   */
+  cursor?: string;
+  data: Closed;
+}
+/**
+ * Interaction is the whole of one, as GET /api/interactions/{id} returns it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Interaction".
+ */
+export interface Interaction {
+  id: string;
+  request_id: string;
+  /**
+   * unique over tenants and owners
+   */
+  key: string;
+  request_type: string;
+  kind: string;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+  session_id: string;
+  session_key: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  agent_name?: string;
+  tool_name?: string;
+  tool_call_id?: string;
+  /**
+   * made from data by the server
+   */
+  headline: string;
+  /**
+   * the agent's own words
+   */
+  title: string;
+  tool_input?: string;
+  /**
+   * tool_input is not whole: fetch the body before deciding
+   */
+  cut?: boolean;
+  digest: string;
+  risk: string;
+  risk_reason?: string;
+  created_at: Time;
+  attention_at?: Time;
+  expires_at?: Time;
+  server_time: Time;
+  /**
+   * above 1: asked again
+   */
+  attempt?: number;
+  unreachable?: boolean;
+  body?: Body;
+  /**
+   * pending or closed
+   */
+  state: "pending" | "closed";
+  outcome?: Outcome;
+  decision?: Decision;
+  trail?: Ack[];
+}
+/**
+ * LinkToken is what a sign-in sends: the token of a one-use link.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "LinkToken".
+ */
+export interface LinkToken {
+  token: string;
+}
+/**
+ * ListReply is the reply to list: an element per interaction.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ListReply".
+ */
+export interface ListReply {
+  interactions: null | Interaction[];
+}
+/**
+ * Me is who a token stands for.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Me".
+ */
+export interface Me {
+  principal: Principal;
+  /**
+   * of what is decided with it
+   */
+  channel: string;
+  assurance: string;
+  /**
+   * how the person signed in: link, cli or test
+   */
+  via: string;
+  expires_at: Time;
+}
+/**
+ * A person's words: a text, attachments, or both.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "MessageBody".
+ */
+export interface MessageBody {
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  command_id?: string;
+  text?: string;
+  attachments?: Attachment[];
+}
+/**
+ * The mode to change to.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ModeBody".
+ */
+export interface ModeBody {
+  mode: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  session_id?: string;
+  command_id?: string;
+}
+/**
+ * ok says that it was done.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "OK".
+ */
+export interface OK {
+  ok: boolean;
+}
+/**
+ * ProcessState is a session with what waits in it. Sent whole after every change: absence of a pending request clears it everywhere.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ProcessState".
+ */
 export interface ProcessState {
   type?: "process_state";
   cursor?: string;
+  /**
+   * session_key is unique over tenants and owners; SessionID is the asker's own name for it.
+   */
   session_key: string;
   v: number;
   session_id: string;
@@ -40,26 +1270,320 @@ export interface ProcessState {
   state_changed_at: Time;
   mode?: string;
   model?: string;
+  /**
+   * bytes
+   */
   memory?: number;
   error?: string;
   kill_reason?: string;
+  /**
+   * unreachable says that the worker misses its heartbeats; answers are still taken.
+   */
   unreachable?: boolean;
+  /**
+   * pending_requests are what waits, oldest first, at most MaxPending of pending_count; pending_request is the first of them.
+   */
   pending_count: number;
-  pending_requests: Summary[] | null;
+  pending_requests: null | Summary[];
   pending_request?: Summary;
+  /**
+   * closed are the interactions that this change ended.
+   */
   closed?: Closed[];
 }
-
-export interface Events {
-  type: "event";
-  session_id: string;
-  session_key: string;
-  cursor: string;
-  events: Event[] | null;
-  reset?: boolean;
-  more?: boolean;
+/**
+ * Receipt answers every client frame that has a ref.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Receipt".
+ */
+export interface Receipt {
+  type?: "receipt";
+  ref?: string;
+  request_id?: string;
+  session_id?: string;
+  status: Status;
+  error?: string;
+  fields?: Field[];
+  decision?: Decision;
 }
-
+/**
+ * SessionList is the state of all sessions at cursor.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SessionList".
+ */
+export interface SessionList {
+  cursor: string;
+  sessions: null | ProcessState[];
+}
+/**
+ * SessionStarted names a session that was asked for, by its key.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SessionStarted".
+ */
+export interface SessionStarted {
+  session_id: string;
+}
+/**
+ * SessionToken is the reply to a good sign-in. The token stands for the person until it expires or is signed out.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SessionToken".
+ */
+export interface SessionToken {
+  token: string;
+  expires_at: Time;
+}
+/**
+ * A session to start.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "StartBody".
+ */
+export interface StartBody {
+  runtime: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+  prompt?: string;
+  attachments?: Attachment[];
+  cwd?: string;
+  mode?: string;
+  model?: string;
+  project_id?: string;
+  tenant?: string;
+  pool?: string;
+}
+/**
+ * ActiveProcesses is one page of the snapshot; the last has more false. Until then a client must not say that nothing waits.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ActiveProcesses".
+ */
+export interface ActiveProcesses {
+  type: "active_processes";
+  cursor: string;
+  sessions: null | ProcessState[];
+  more: boolean;
+}
+/**
+ * The first frame of a client. Without a cursor, or with one that is not good any more, a snapshot follows.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Auth".
+ */
+export interface Auth {
+  type: "auth";
+  token: string;
+  cursor?: string;
+}
+/**
+ * CLILogin tells of a terminal that waits to be confirmed.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLILogin".
+ */
+export interface CLILogin {
+  type: "cli_login";
+  code: string;
+  /**
+   * what the terminal calls itself
+   */
+  name: string;
+  requested_at: Time;
+  expires_at: Time;
+}
+/**
+ * CLILoginSettled tells that this terminal was answered, or waited too long.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLILoginSettled".
+ */
+export interface CLILoginSettled {
+  type: "cli_login_settled";
+  code: string;
+}
+/**
+ * Asks for the events of a session, after from or from its beginning.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Subscribe".
+ */
+export interface Subscribe {
+  type: "subscribe";
+  session_id: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  from?: string;
+}
+/**
+ * Ends a subscription.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Unsubscribe".
+ */
+export interface Unsubscribe {
+  type: "unsubscribe";
+  session_id: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+}
+/**
+ * An attempt to decide. It has exactly one of decision or option_id, answers, content and action.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PendingRequestResponse".
+ */
+export interface PendingRequestResponse {
+  type: "pending_request_response";
+  session_id: string;
+  request_id: string;
+  request_type: string;
+  digest: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  /**
+   * allow or deny
+   */
+  decision?: "allow" | "deny";
+  option_id?: string;
+  answers?: Answers;
+  /**
+   * Of a form: an object, or the JSON of one.
+   */
+  content?:
+    | {
+        [k: string]: unknown;
+      }
+    | string;
+  /**
+   * clarify or dismiss
+   */
+  action?: "clarify" | "dismiss";
+  message?: string;
+  comment?: string;
+  /**
+   * With allow: what shall run instead, an object or the JSON of one.
+   */
+  updated_input?:
+    | {
+        [k: string]: unknown;
+      }
+    | string;
+  scope?: "once" | "session";
+  interrupt?: boolean;
+}
+/**
+ * Asks for a new session.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "StartSession".
+ */
+export interface StartSession {
+  type: "start_session";
+  runtime: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+  prompt?: string;
+  attachments?: Attachment[];
+  cwd?: string;
+  mode?: string;
+  model?: string;
+  project_id?: string;
+  tenant?: string;
+  pool?: string;
+}
+/**
+ * Hands a session a person's words: a text, attachments, or both.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SendMessage".
+ */
+export interface SendMessage {
+  type: "send_message";
+  session_id: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+  text?: string;
+  attachments?: Attachment[];
+}
+/**
+ * Ends the turn that a session is in.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Interrupt".
+ */
+export interface Interrupt {
+  type: "interrupt";
+  session_id: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+}
+/**
+ * Ends a session.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "StopSession".
+ */
+export interface StopSession {
+  type: "stop_session";
+  session_id: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+}
+/**
+ * Changes how a session asks.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SetMode".
+ */
+export interface SetMode {
+  type: "set_mode";
+  session_id: string;
+  mode: string;
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
+  command_id?: string;
+}
+/**
+ * Answers a ping.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Pong".
+ */
+export interface Pong {
+  type: "pong";
+}
+/**
+ * Delivery tells what became of a decision at the asker.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Delivery".
+ */
 export interface Delivery {
   type: "delivery";
   cursor: string;
@@ -72,301 +1596,81 @@ export interface Delivery {
   at: Time;
   detail?: string;
 }
-
-export interface Receipt {
-  type?: "receipt";
-  ref?: string;
-  request_id?: string;
-  session_id?: string;
-  status: Status;
-  error?: string;
-  fields?: Field[];
-  decision?: Decision;
+/**
+ * events carries one or more steps of a subscribed session's stream, in order.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Events".
+ */
+export interface Events {
+  type: "event";
+  session_id: string;
+  session_key: string;
+  cursor: string;
+  events: null | Event[];
+  /**
+   * reset says that the stream starts anew from its beginning: drop what is held of this session.
+   */
+  reset?: boolean;
+  /**
+   * more says that the replay goes on in the next frame.
+   */
+  more?: boolean;
 }
-
+/**
+ * Hello is the first frame after a good Auth. recovered says that the client's cursor was still good and only what it missed follows; otherwise a snapshot in ActiveProcesses frames does.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Hello".
+ */
+export interface Hello {
+  type: "hello";
+  protocol: number;
+  cursor: string;
+  server_time: Time;
+  principal: Principal;
+  recovered: boolean;
+  /**
+   * runtimes are what the reachable workers can start; empty: no worker.
+   */
+  runtimes: null | string[];
+  /**
+   * default_cwd is where a new session would run.
+   */
+  default_cwd?: string;
+}
+/**
+ * Ping asks the client for a Pong.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Ping".
+ */
 export interface Ping {
   type: "ping";
   server_time: Time;
 }
-
-export interface Interaction {
-  id: string;
-  request_id: string;
-  key: string;
-  request_type: string;
-  kind: string;
-  presentation: string;
-  session_id: string;
-  session_key: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  agent_name?: string;
-  tool_name?: string;
-  tool_call_id?: string;
-  headline: string;
-  title: string;
-  tool_input?: string;
-  cut?: boolean;
-  digest: string;
-  risk: string;
-  risk_reason?: string;
-  created_at: Time;
-  attention_at?: Time;
-  expires_at?: Time;
-  server_time: Time;
-  attempt?: number;
-  unreachable?: boolean;
-  body?: Body;
-  state: string;
-  outcome?: Outcome;
-  decision?: Decision;
-  trail?: Ack[];
-}
-
-export interface Error {
-  code: string;
-  error: string;
-  fields?: Field[];
-  decision?: Decision;
-}
-
-export interface Answer {
-  question_id: string;
-  values: string[] | null;
-  other?: string;
-  notes?: string;
-}
-
-export interface Client {
-  type: string;
-  token?: string;
-  cursor?: string;
-  from?: string;
-  ref?: string;
-  session_id?: string;
-  request_id?: string;
-  tool_call_id?: string;
-  request_type?: string;
-  digest?: string;
-  decision?: string;
-  option_id?: string;
-  answers?: unknown;
-  content?: unknown;
-  action?: string;
-  message?: string;
-  comment?: string;
-  updated_input?: unknown;
-  scope?: string;
-  interrupt?: boolean;
-  command_id?: string;
-  text?: string;
-  attachments?: Attachment[];
-  prompt?: string;
-  cwd?: string;
-  mode?: string;
-  model?: string;
-  runtime?: string;
-  project_id?: string;
-  tenant?: string;
-  pool?: string;
-}
-
-export interface Principal {
-  kind: string;
-  id: string;
-  name?: string;
-}
-
-export interface Summary {
-  request_id: string;
-  key: string;
-  request_type: string;
-  kind: string;
-  presentation: string;
-  session_id: string;
-  session_key: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  agent_name?: string;
-  tool_name?: string;
-  tool_call_id?: string;
-  headline: string;
-  title: string;
-  tool_input?: string;
-  cut?: boolean;
-  digest: string;
-  risk: string;
-  risk_reason?: string;
-  created_at: Time;
-  attention_at?: Time;
-  expires_at?: Time;
-  server_time: Time;
-  attempt?: number;
-  unreachable?: boolean;
-  body?: Body;
-}
-
-export interface Closed {
-  request_id: string;
-  key: string;
-  request_type: string;
-  kind: string;
-  presentation: string;
-  session_id: string;
-  session_key: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  agent_name?: string;
-  tool_name?: string;
-  tool_call_id?: string;
-  headline: string;
-  title: string;
-  tool_input?: string;
-  cut?: boolean;
-  digest: string;
-  risk: string;
-  risk_reason?: string;
-  created_at: Time;
-  attention_at?: Time;
-  expires_at?: Time;
-  server_time: Time;
-  attempt?: number;
-  unreachable?: boolean;
-  body?: Body;
-  state: string;
-  outcome: Outcome;
-  decision?: Decision;
-  trail?: Ack[];
-}
-
-export interface Event {
-  type: string;
-  at: Time;
-  cursor?: string;
-  data: unknown;
-}
-
-export type Status = "accepted" | "duplicate" | "already_decided" | "expired" | "not_found" | "invalid" | "forbidden" | "digest_mismatch" | "unavailable";
-
-export interface Field {
-  field: string;
-  problem: string;
-}
-
-export interface Decision {
-  v: number;
-  decision_id: string;
-  interaction_id: string;
-  digest: string;
-  outcome: Outcome;
-  option_id?: string;
-  updated_input?: unknown;
-  answers?: Answer[];
-  content?: unknown;
-  scope?: string;
-  rule?: string;
-  message?: string;
-  comment?: string;
-  interrupt?: boolean;
-  fields?: Field[];
-  principal: Principal;
-  channel: string;
-  assurance?: string;
-  policy: Policy;
-  decided_at: Time;
-  request_seq: number;
-  requested_at: Time;
-  request_b64?: string;
-}
-
-export interface Body {
-  blocks?: Block[];
-  questions?: Question[];
-  schema?: string;
-  message?: string;
-  reason?: string;
-  cwd?: string;
-  options?: AgentOption[];
-  verbs: string[] | null;
-  scopes: string[] | null;
-  input?: string;
-}
-
-export type Outcome = "allowed" | "denied" | "answered" | "clarify" | "dismissed" | "expired" | "cancelled" | "orphaned" | "invalid";
-
-export interface Ack {
-  v: number;
-  stage: string;
-  decision_id: string;
-  at: Time;
-  detail?: string;
-}
-
-export interface Attachment {
-  kind: string;
-  media_type: string;
-  name?: string;
-  data_b64: string;
-}
-
-export interface Policy {
-  version: string;
-  risk: string;
-  audience?: string;
-}
-
-export interface Block {
-  label: string;
-  form: string;
-  text?: string;
-  old?: string;
-  new?: string;
-  lines?: number;
-  hidden?: number;
-  pushed?: boolean;
-}
-
-export interface Question {
-  id: string;
-  header?: string;
-  question: string;
-  options: Option[] | null;
-  multi_select: boolean;
-  allow_other: boolean;
-  free_text_exclusive?: boolean;
-  required: boolean;
-}
-
-export interface AgentOption {
-  option_id: string;
+/**
+ * SignedIn tells that somebody signed in with this person's rights.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SignedIn".
+ */
+export interface SignedIn {
+  type: "signed_in";
   name: string;
-  kind?: string;
-  scope?: string;
-  effect: string;
+  /**
+   * link, cli or test
+   */
+  via: string;
+  at: Time;
 }
-
-export interface Option {
-  value: string;
-  label: string;
-  description?: string;
-  preview?: string;
-}
-
-export type ServerFrame = Hello | ActiveProcesses | ProcessState | Events | Delivery | Receipt | Ping;
-
-export type ClientType = "auth" | "subscribe" | "unsubscribe" | "pending_request_response" | "send_message" | "start_session" | "interrupt" | "stop_session" | "set_mode" | "pong";
-
-export type ClientFrame = Omit<Client, "type"> & { type: ClientType };
 
 export const PROTOCOL = 1;
-export const CLOSE_SLOW = 3000;
-export const CLOSE_RESTART = 3001;
-export const CLOSE_STALE = 3002;
 export const CLOSE_BAD_AUTH = 3500;
 export const CLOSE_BAD_FRAME = 3501;
-export const CLOSE_TOO_MANY = 3502;
 export const CLOSE_NO_AUTH = 3503;
 export const CLOSE_RECONNECT_MAX = 3499;
+export const CLOSE_RESTART = 3001;
+export const CLOSE_SLOW = 3000;
+export const CLOSE_STALE = 3002;
+export const CLOSE_TOO_MANY = 3502;

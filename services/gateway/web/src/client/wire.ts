@@ -1,30 +1,28 @@
-// What travels between page and gateway: the generated frames, and the few
-// that are not records of their own.
+// What travels between page and gateway: the generated types, and some of them
+// in the looser form that the app builds and reads them in.
 export * from "./wire.gen";
-import type { ServerFrame } from "./wire.gen";
+import type * as wire from "./wire.gen";
 
-/** A terminal asks to sign in as this person. */
-export interface CliLogin {
-  type: "cli_login";
-  code: string;
-  name: string;
+export type InFrame = Exclude<wire.ServerFrame, wire.Events> | Events;
+
+type Keys<U> = U extends unknown ? keyof U : never;
+type Value<U, K extends PropertyKey> = U extends { [P in K]?: infer V } ? V : never;
+
+/** A client's frame before it is known to have what its type needs. */
+export type ClientFrame = { type: wire.ClientFrame["type"] } & {
+  [K in Exclude<Keys<wire.ClientFrame>, "type">]?: Value<wire.ClientFrame, K>;
+};
+
+/** A step of a session of any type, also of one that is not known yet. */
+export interface Event {
+  type: string;
+  at: wire.Time;
+  /** Absent in what is live only. */
+  cursor?: string;
+  data: unknown;
 }
 
-/** That request was answered or ran out, here or elsewhere. */
-export interface CliLoginSettled {
-  type: "cli_login_settled";
-  code: string;
-}
-
-/** Somebody signed in with this person's rights. */
-export interface SignedIn {
-  type: "signed_in";
-  name: string;
-  via: string;
-  at: string;
-}
-
-export type InFrame = ServerFrame | CliLogin | CliLoginSettled | SignedIn;
+export type Events = Omit<wire.Events, "events"> & { events: Event[] | null };
 
 /** Data of a session's events, by type; every text is display text. */
 export interface EventData {

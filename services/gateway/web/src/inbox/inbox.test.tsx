@@ -123,7 +123,7 @@ describe("signing in", () => {
     const h = online([]);
     const { user, push } = mount(h);
     const focus = document.activeElement;
-    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box" });
+    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box", requested_at: "2026-11-28T00:00:00Z", expires_at: "2026-11-28T00:10:00Z" });
     expect(document.activeElement).toBe(focus);
     expect(screen.getByTestId("cli-login")).toHaveTextContent("KX4F-92QD");
     expect(screen.getByTestId("cli-login")).toHaveTextContent("sam@box");
@@ -136,7 +136,7 @@ describe("signing in", () => {
   it("a sign-in that was settled elsewhere goes away", async () => {
     const h = online([]);
     const { push } = mount(h);
-    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box" }, { type: "cli_login", code: "ZZZZ-1111", name: "x" }, { type: "cli_login_settled", code: "KX4F-92QD" });
+    push({ type: "cli_login", code: "KX4F-92QD", name: "sam@box", requested_at: "2026-11-28T00:00:00Z", expires_at: "2026-11-28T00:10:00Z" }, { type: "cli_login", code: "ZZZZ-1111", name: "x", requested_at: "2026-11-28T00:00:00Z", expires_at: "2026-11-28T00:10:00Z" }, { type: "cli_login_settled", code: "KX4F-92QD" });
     expect(screen.getByTestId("cli-login")).toHaveTextContent("ZZZZ-1111");
     push({ type: "cli_login_settled", code: "ZZZZ-1111" });
     expect(screen.queryByTestId("cli-login")).toBeNull();

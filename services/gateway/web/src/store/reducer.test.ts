@@ -31,7 +31,7 @@ describe("reducer", () => {
   it("D3-09: request and response events change nothing about what waits", () => {
     const a = bash("a");
     const s = reduce(start(a), { kind: "subscribe", session: KEY });
-    const events = (type: string, data: unknown): ServerFrame => ({ type: "event", session_id: "s1", session_key: KEY, cursor: "e", events: [{ type, at: at(0), data }] });
+    const events = (type: string, data: unknown): InFrame => ({ type: "event", session_id: "s1", session_key: KEY, cursor: "e", events: [{ type, at: at(0), data }] });
     const after = run([
       events("interaction_pending", { interaction_id: "zz", pending: true }),
       events("interaction_request", { interaction_id: "zz", headline: "x" }),

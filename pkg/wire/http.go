@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
+
+// LinkToken is what a sign-in sends: the token of a one-use link.
+type LinkToken struct {
+	Token string `json:"token"`
+}
+
+// SessionToken is the reply to a good sign-in. The token stands for the person
+// until it expires or is signed out.
+type SessionToken struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Me is who a token stands for.
+type Me struct {
+	Principal hitl.Principal `json:"principal"`
+	Channel   string         `json:"channel"` // of what is decided with it
+	Assurance string         `json:"assurance"`
+	Via       string         `json:"via"` // how the person signed in: link, cli or test
+	ExpiresAt time.Time      `json:"expires_at"`
+}
+
+// OK says that it was done.
+type OK struct {
+	OK bool `json:"ok"`
+}
+
+// CLIRequest is a terminal that wants to act for a person, and waits for a
+// person who sees the same code there to say so.
+type CLIRequest struct {
+	Code        string    `json:"code"`
+	Name        string    `json:"name"` // what the terminal calls itself
+	RequestedAt time.Time `json:"requested_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+// CLIRequests are the terminals that wait, oldest first.
+type CLIRequests struct {
+	Requests []CLIRequest `json:"requests"`
+}
+
+// CLIAnswer is a person's word on a terminal.
+type CLIAnswer struct {
+	Allow *bool `json:"allow"` // absent is no answer
+}
+
+// SessionList is the state of all sessions at Cursor.
+type SessionList struct {
+	Cursor   string         `json:"cursor"`
+	Sessions []ProcessState `json:"sessions"`
+}
+
+// SessionStarted names a session that was asked for, by its key.
+type SessionStarted struct {
+	SessionID string `json:"session_id"`
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+type object = map[string]any
+
+// failures are the codes of errors by their status, with what they mean.
+var failures = map[int]struct {
+	codes []string
+	doc   string
+}{
+	400: {[]string{"invalid", "digest_mismatch"}, "The input cannot be used; fields says which parts. Nothing was decided, what waits still waits."},
+	401: {[]string{"unauthorized"}, "No token, or one that is not good any more."},
+	403: {[]string{"forbidden"}, "Not for this principal; or the request comes from another site."},
+	404: {[]string{"not_found"}, "Nothing of that name is there, or nothing of this kind waits."},
+	405: {[]string{"method_not_allowed"}, "The address takes another method; Allow says which."},
+	409: {[]string{"already_decided", "conflict"}, "Somebody was first: decision is the winner's. Or the key stands for a request that says something else."},
+	410: {[]string{"expired"}, "Nobody decided in time."},
+	413: {[]string{"too_large"}, "The body is too large."},
+	421: {[]string{"misdirected"}, "The Host header is not a name of this gateway."},
+	426: {[]string{"upgrade_required"}, "The address speaks WebSocket."},
+	429: {[]string{"too_many"}, "Too many of these are open of one person."},
+	500: {[]string{"internal"}, "A fault of the gateway."},
+	503: {[]string{"unavailable"}, "Not now: still loading, no worker, or the server cannot be reached. It is safe to try again."},
+}
+
+// codes are all codes of errors.
+func codes() []string {
+	var list []string
+	for _, f := range failures {
+		list = append(list, f.codes...)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// route is an operation. Whoever is signed in may use what is not public.
+type route struct {
+	method, path string
+	id, doc      string
+	public       bool
+	query        []object
+	body         *schema
+	optional     bool    // the body
+	ok           *schema // of 200
+	document     bool    // in place of ok
+	stream       bool    // server-sent events in place of ok
+	errs         []int   // beside those that all have
+}
+
+func openAPI(docs map[string]string) any {
+	b := newBook("#/components/schemas/", docs)
+	event(b)
+	answers(b)
+	paths := object{}
+	for _, r := range routes(b) {
+		item, _ := paths[r.path].(object)
+		if item == nil {
+			item = object{}
+			paths[r.path] = item
+		}
+		item[strings.ToLower(r.method)] = r.operation()
+	}
+	responses := object{}
+	failure := of[wire.Error](b)
+	for status, f := range failures {
+		responses["E"+strconv.Itoa(status)] = object{
+			"description": f.doc + " Codes: " + strings.Join(f.codes, ", ") + ".",
+			"content":     object{"application/json": object{"schema": failure}},
+			"x-codes":     f.codes,
+		}
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "Banksman gateway", "version": strconv.Itoa(wire.Protocol),
+			"description": "Bodies are JSON in UTF-8; an object that has a key twice is refused. Fields that are not listed may appear and are to be ignored.",
+			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"jsonSchemaDialect": draft,
+		"servers":           []object{{"url": "/"}},
+		"security":          []object{{"session": []string{}}},
+		"paths":             paths,
+		"components": object{
+			"schemas": b.defs, "responses": responses,
+			"securitySchemes": object{"session": object{
+				"type": "http", "scheme": "bearer", "description": "A session token, as a sign-in returns it. There are no cookies.",
+			}},
+		},
+	}
+}
+
+func (r route) operation() object {
+	op := object{"operationId": r.id, "summary": r.doc}
+	params := slices.Clone(r.query)
+	for part := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			params = append(params, object{
+				"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": object{"type": "string"},
+			})
+		}
+	}
+	if len(params) > 0 {
+		op["parameters"] = params
+	}
+	errs := append([]int{421}, r.errs...)
+	if r.public {
+		op["security"] = []object{}
+	} else {
+		errs = append(errs, 401, 503)
+	}
+	if r.method != "GET" {
+		errs = append(errs, 403)
+	}
+	if r.body != nil {
+		op["requestBody"] = object{"required": !r.optional, "content": object{"application/json": object{"schema": r.body}}}
+		errs = append(errs, 400, 413)
+	}
+	replies := object{}
+	if r.id == "websocket" {
+		replies["101"] = object{"description": "The WebSocket."}
+		for _, status := range []string{"400", "403"} { // in the words of the WebSocket library
+			replies[status] = object{"description": "The handshake is not good, or comes from another site.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
+		}
+	}
+	for _, status := range errs {
+		replies[strconv.Itoa(status)] = object{"$ref": "#/components/responses/E" + strconv.Itoa(status)}
+	}
+	switch {
+	case r.stream:
+		kinds := object{"reset": object{"type": "object"}}
+		for _, st := range steps {
+			kinds[st.typ] = object{"$ref": "#/components/schemas/" + st.data.Name()}
+		}
+		replies["200"] = object{
+			"description": "Events: the id is a cursor, the event is the type of a step, the data is that step's. Only the last event of a cursor has an id. reset says that what follows is the whole.",
+			"content":     object{"text/event-stream": object{"schema": object{"type": "string"}, "x-events": kinds}},
+		}
+	case r.document:
+		replies["200"] = object{"description": "The document.", "content": object{"application/json": object{"schema": object{"type": "object"}}}}
+		replies["304"] = object{"description": "It is the one that If-None-Match names."}
+	case r.ok != nil:
+		replies["200"] = object{"description": "Done.", "content": object{"application/json": object{"schema": r.ok}}}
+	}
+	op["responses"] = replies
+	return op
+}
+
+func query(name, doc string, s object) object {
+	return object{"name": name, "in": "query", "description": doc, "schema": s}
+}
+
+// routes is every route there is.
+func routes(b *book) []route {
+	// What is decided by a body: all of it, or what the simple routes take.
+	part := func(name, doc string, required, optional []string) *schema {
+		s := pick[hitl.Response](b, name, doc, required, optional)
+		decide(b, b.defs[name])
+		return s
+	}
+	decision := part("DecisionBody", "An attempt to decide. It has exactly one of decision or option_id, answers, content and action.",
+		[]string{"digest"}, slices.Concat(said, []string{"ref", "session_id", "request_id", "request_type"}))
+	names := []string{"request_id", "tool_call_id"}
+	simple := []string{"ref", "session_id", "request_type", "digest", "decision", "message", "comment"}
+	approve := part("ApprovalBody", "Names what is decided, by request_id or tool_call_id.", nil, slices.Concat(names, simple))
+	submit := part("AnswersBody", "Names what is answered, by request_id or tool_call_id.", []string{"answers"},
+		slices.Concat(names, slices.DeleteFunc(slices.Clone(simple), func(s string) bool { return s == "decision" })))
+	for _, name := range []string{"ApprovalBody", "AnswersBody"} {
+		b.defs[name].AnyOf = []*schema{{Required: names[:1]}, {Required: names[1:]}}
+	}
+	start := pick[wire.Client](b, "StartBody", "A session to start.", []string{"runtime"},
+		[]string{"ref", "command_id", "prompt", "attachments", "cwd", "mode", "model", "project_id", "tenant", "pool"})
+	message := pick[wire.Client](b, "MessageBody", "A person's words: a text, attachments, or both.", nil,
+		[]string{"ref", "session_id", "command_id", "text", "attachments"})
+	command := pick[wire.Client](b, "CommandBody", "An id that makes a repetition harmless.", nil, []string{"ref", "session_id", "command_id"})
+	mode := pick[wire.Client](b, "ModeBody", "The mode to change to.", []string{"mode"}, []string{"ref", "session_id", "command_id"})
+	ask := pick[hitl.Request](b, "AskBody", "What is asked. The gateway fills in v, id, tenant and owner.", []string{"key", "kind", "title"},
+		[]string{
+			"session_id", "project_id", "parent_session", "agent_name", "turn_id", "tool_call_id", "message", "reason", "risk", "tool", "questions",
+			"schema", "url", "options", "suggestions", "allowed", "audience", "expires_in", "attention_in", "source",
+		})
+	ok := of[wire.OK](b)
+	return []route{
+		{method: "GET", path: "/healthz", id: "health", doc: "Says that the process answers.", public: true, ok: ok},
+		{method: "GET", path: "/readyz", id: "ready", doc: "Says whether decisions can be taken.", public: true, ok: ok, errs: []int{503}},
+		{method: "GET", path: "/api/openapi.json", id: "openapi", doc: "This document.", public: true, document: true},
+		{method: "GET", path: "/api/frames.schema.json", id: "frames", doc: "The JSON Schema of the WebSocket frames.", public: true, document: true},
+		{method: "POST", path: "/api/login", id: "login", doc: "Takes a link's token for a session's.", public: true, body: of[wire.LinkToken](b), ok: of[wire.SessionToken](b), errs: []int{401, 503}},
+		{method: "POST", path: "/api/logout", id: "logout", doc: "Ends the session.", ok: ok},
+		{method: "GET", path: "/api/me", id: "me", doc: "Tells who is signed in.", ok: of[wire.Me](b)},
+		{method: "GET", path: "/api/cli-logins", id: "listCLILogins", doc: "Lists the terminals that wait to be confirmed.", ok: of[wire.CLIRequests](b)},
+		{method: "POST", path: "/api/cli-logins/{code}", id: "answerCLILogin", doc: "Answers a terminal. A terminal's own session may not.", body: of[wire.CLIAnswer](b), ok: ok, errs: []int{404}},
+		{method: "GET", path: "/api/ws", id: "websocket", doc: "Upgrades to a WebSocket, see frames.schema.json. The token comes in its first frame.", public: true, errs: []int{426}},
+		{
+			method: "GET", path: "/api/interactions", id: "listInteractions", doc: "Lists interactions, pending ones oldest first, closed ones newest first.",
+			query: []object{
+				query("state", "Which; default pending.", object{"type": "string", "enum": []string{wire.StatePending, wire.StateClosed}}),
+				query("limit", "How many at most; default 200.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
+			},
+			ok: of[wire.ListReply](b), errs: []int{400},
+		},
+		{
+			method: "POST", path: "/api/interactions", id: "ask", doc: "Asks, and waits for the decision. The same key with the same content is the same interaction: who is told pending asks again.",
+			query: []object{query("wait", "How long to wait, at most 25s, the default; 0s only asks.", object{"type": "string", "default": "25s"})},
+			body:  ask, ok: of[wire.AskReply](b), errs: []int{409, 429},
+		},
+		{method: "GET", path: "/api/interactions/{id}", id: "getInteraction", doc: "Reads one, by its id or key.", ok: of[wire.Interaction](b), errs: []int{400, 404}},
+		{method: "POST", path: "/api/interactions/{id}/decision", id: "decide", doc: "Decides one. Every attempt gets a receipt; who was too late gets the winner's decision.", body: decision, ok: of[wire.Receipt](b), errs: []int{404, 409, 410}},
+		{method: "GET", path: "/api/sessions", id: "listSessions", doc: "Lists the sessions with what waits in them.", ok: of[wire.SessionList](b)},
+		{method: "POST", path: "/api/sessions", id: "startSession", doc: "Starts a session.", body: start, ok: of[wire.SessionStarted](b)},
+		{method: "POST", path: "/api/demo", id: "startDemo", doc: "Starts a session that needs no model.", ok: of[wire.SessionStarted](b), errs: []int{400}},
+		{
+			method: "GET", path: "/api/sessions/{id}/events", id: "sessionEvents", doc: "Streams a session: what is stored, then what happens.", stream: true,
+			query: []object{{
+				"name": "Last-Event-ID", "in": "header", "description": "Resumes after this event.", "schema": object{"type": "string"},
+			}},
+			errs: []int{400, 404, 429},
+		},
+		{method: "POST", path: "/api/sessions/{id}/approve", id: "approve", doc: "Allows a tool call that waits.", body: approve, ok: ok, errs: []int{404, 409, 410}},
+		{method: "POST", path: "/api/sessions/{id}/deny", id: "deny", doc: "Denies a tool call that waits.", body: approve, ok: ok, errs: []int{404, 409, 410}},
+		{method: "POST", path: "/api/sessions/{id}/submit-answers", id: "submitAnswers", doc: "Answers a question that waits.", body: submit, ok: ok, errs: []int{404, 409, 410}},
+		{method: "POST", path: "/api/sessions/{id}/message", id: "sendMessage", doc: "Hands the session a person's words.", body: message, ok: ok, errs: []int{404}},
+		{method: "POST", path: "/api/sessions/{id}/interrupt", id: "interrupt", doc: "Ends the turn.", body: command, optional: true, ok: ok, errs: []int{404}},
+		{method: "POST", path: "/api/sessions/{id}/stop", id: "stopSession", doc: "Ends the session.", body: command, optional: true, ok: ok, errs: []int{404}},
+		{method: "POST", path: "/api/sessions/{id}/mode", id: "setMode", doc: "Changes how the session asks.", body: mode, ok: ok, errs: []int{404}},
+	}
+}
