@@ -215,7 +215,7 @@ func (h *overHTTP) decide(in hitl.Response) hitl.Receipt {
 	var e wire.Error
 	require.NoError(h.t, json.Unmarshal(raw, &e))
 	want := map[hitl.Status]int{
-		hitl.BadInput: 400, hitl.DigestMismatch: 400, hitl.NotFound: 404, hitl.AlreadyDecided: 409, hitl.TooLate: 410,
+		hitl.BadInput: 400, hitl.DigestMismatch: 400, hitl.Forbidden: 403, hitl.NotFound: 404, hitl.AlreadyDecided: 409, hitl.TooLate: 410,
 	}
 	require.Equal(h.t, want[hitl.Status(e.Code)], status, string(raw))
 	return hitl.Receipt{Status: hitl.Status(e.Code), Error: e.Error, Fields: e.Fields, Decision: e.Decision}

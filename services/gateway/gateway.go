@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
@@ -91,6 +92,7 @@ type Gateway struct {
 	base   *url.URL
 	engine *engine.Engine
 	auth   *auth.Store
+	asker  *bus.Client
 	door   *door.Door
 	svc    *svc.Service
 }
@@ -144,15 +146,22 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
+	// What people and callers ask goes the way of every asker, on a connection of
+	// its own.
+	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	desk := &ask.Desk{Client: g.asker, Logger: g.log}
 	g.door, err = door.New(door.Options{
-		Engine: g.engine, Auth: g.auth, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
+		Engine: g.engine, Asker: desk, Auth: g.auth, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.svc = svc.New(svc.Options{
-		Conn: g.conn.Conn, Engine: g.engine, Auth: g.auth, Logger: o.Logger, BaseURL: g.base,
+		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Logger: o.Logger, BaseURL: g.base,
 	})
 	if o.TestLogin != "" {
 		return g, g.testLogin(ctx, o.TestLogin)
@@ -273,6 +282,9 @@ func (g *Gateway) release() {
 	if g.listen != nil {
 		_ = g.listen.Close() // closed by the server already, or not needed
 	}
+	if g.asker != nil {
+		g.asker.Close() // what it asked stays open
+	}
 	if g.conn != nil {
 		g.conn.Shut()
 	}
@@ -308,6 +320,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		select {
 		case <-g.conn.Gone():
 			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.conn.Why()))
+		case <-g.asker.Done():
+			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.asker.Err()))
 		case <-front.Done():
 		}
 	})

@@ -58,7 +58,8 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, dir: t.TempDir()}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: s.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed,
-		Owners: []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}},
+		Owners:  []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}},
+		Callers: []natsd.Caller{{Name: "ci"}},
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

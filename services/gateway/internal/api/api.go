@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
@@ -45,6 +46,16 @@ type Engine interface {
 	// ResolveSession turns a session id or key into the key.
 	ResolveSession(idOrKey string) (string, error)
 }
+
+// Asker asks in the name of a principal; see package ask.
+type Asker interface {
+	Ask(ctx context.Context, tenant string, by hitl.Principal, raw []byte, wait time.Duration) (*wire.AskReply, *wire.Error)
+}
+
+// Owner is the owner of what a principal asks through a gateway. It is no token
+// of the grammar, so its subjects have a hash of it, and no credential of an
+// owner can be made for that.
+func Owner(p hitl.Principal) string { return p.Kind + ":" + p.ID }
 
 // Errors of the engine.
 var (

@@ -16,9 +16,10 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 )
 
-// Options wire a Door. Engine, Auth, Logger, Web and Hosts are required.
+// Options wire a Door. Engine, Asker, Auth, Logger, Web and Hosts are required.
 type Options struct {
 	Engine api.Engine
+	Asker  api.Asker
 	Auth   *auth.Store
 	Logger *slog.Logger
 	Web    fs.FS // the built web app

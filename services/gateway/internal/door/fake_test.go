@@ -43,6 +43,8 @@ type fake struct {
 	forbid bool
 	stall  chan struct{}
 	broken error // of Healthy and Transcript
+	// asked answers what is asked over HTTP.
+	asked func(tenant string, by hitl.Principal, raw []byte, wait time.Duration) (*wire.AskReply, *wire.Error)
 }
 
 var _ api.Engine = (*fake)(nil)
@@ -54,6 +56,12 @@ type asked struct {
 	session  string
 	deadline time.Time
 	decision *hitl.Decision
+}
+
+func (f *fake) Ask(_ context.Context, tenant string, by hitl.Principal, raw []byte, wait time.Duration) (*wire.AskReply, *wire.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked(tenant, by, raw, wait)
 }
 
 func (a *asked) pending(still bool) wire.PendingData {

@@ -106,7 +106,7 @@ func newHouse(t *testing.T, change ...func(*door.Options)) *house {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	o := door.Options{
-		Engine: h.fake, Auth: h.auth, Logger: slog.New(slog.DiscardHandler), Web: webFiles,
+		Engine: h.fake, Asker: h.fake, Auth: h.auth, Logger: slog.New(slog.DiscardHandler), Web: webFiles,
 		Hosts: []string{l.Addr().String()}, DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents",
 		Limits: socket.Limits{Tick: 5 * time.Millisecond},
 	}

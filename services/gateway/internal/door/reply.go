@@ -1,7 +1,6 @@
 package door
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -62,13 +61,8 @@ func statusOf(s hitl.Status) int {
 // answered and returns false.
 func read(w http.ResponseWriter, r *http.Request, limit int64, v any) bool {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		fail(w, http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-		return false
-	case err != nil:
-		fail(w, http.StatusBadRequest, string(hitl.BadInput), "the body could not be read")
+	if err != nil {
+		unread(w, err, limit)
 		return false
 	}
 	if inv := act.Decode(raw, "body", v); inv != nil {

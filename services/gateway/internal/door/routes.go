@@ -54,6 +54,7 @@ func (d *Door) routes() *http.ServeMux {
 	person("GET /api/cli-logins", d.cliLogins)
 	person("POST /api/cli-logins/{code}", d.answerCLI)
 	with("GET /api/interactions", d.interactions)
+	with("POST /api/interactions", d.ask)
 	with("GET /api/interactions/{id}", d.interaction)
 	with("POST /api/interactions/{id}/decision", d.decision)
 	with("GET /api/sessions", d.sessions)

@@ -62,7 +62,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if a.Principal.Kind != "person" && a.Principal.Kind != "service" && a.Principal.Kind != "rule" {
 		return hitl.Receipt{Status: hitl.Forbidden, Error: "only people, services and rules decide"}
 	}
-	if a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == ref.Owner {
+	if subject.Token(api.Owner(a.Principal)) == ref.Owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == ref.Owner {
 		return hitl.Receipt{Status: hitl.Forbidden, Error: "an owner cannot decide its own request"}
 	}
 	content, err := hitl.Evaluate(t.Request, &a.Response)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,11 @@ func (s *shelf) Interaction(_ context.Context, id string) (*wire.Interaction, er
 	return nil, api.ErrNotFound
 }
 
+// Ask takes no part: what an asking says is proved elsewhere.
+func (s *shelf) Ask(context.Context, string, hitl.Principal, []byte, time.Duration) (*wire.AskReply, *wire.Error) {
+	return nil, &wire.Error{Code: string(hitl.Unavailable), Error: "not here"}
+}
+
 // FuzzCall: whatever a caller sends, it is told what is wrong, sees its own
 // tenant only, and decides nothing without a person.
 func FuzzCall(f *testing.F) {
@@ -48,7 +54,7 @@ func FuzzCall(f *testing.F) {
 	for id, tenant := range map[string]string{"a": "default", "b": "other"} {
 		engine.list = append(engine.list, wire.Interaction{ID: id, Summary: wire.Summary{Key: tenant + ".agents." + id, Tenant: tenant}})
 	}
-	s := New(Options{Engine: engine, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Options{Engine: engine, Asker: engine, Logger: slog.New(slog.DiscardHandler)})
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		verb := verbs[int(which)%len(verbs)]
 		var in wire.DecideCall

@@ -32,6 +32,7 @@ const (
 type Options struct {
 	Conn   *nats.Conn // not closed here
 	Engine api.Engine
+	Asker  api.Asker
 	Auth   *auth.Store
 	Logger *slog.Logger
 	// BaseURL is where login links point.
@@ -140,6 +141,11 @@ func (s *Service) work(c caller, l *line) {
 		m := l.queue[0]
 		l.queue = l.queue[1:]
 		s.mu.Unlock()
+		if strings.HasSuffix(m.Subject, "."+wire.VerbAsk) {
+			// It waits for a person; the asker's desk bounds how many do.
+			s.wg.Go(func() { s.answer(c, m) })
+			continue
+		}
 		s.answer(c, m)
 	}
 }

@@ -85,6 +85,15 @@ func (s *stub) Decide(_ context.Context, a api.Attempt) wire.Receipt {
 	return wire.Receipt{Receipt: hitl.Receipt{Status: hitl.Accepted, Decision: &hitl.Decision{Principal: a.Principal}}}
 }
 
+// Ask waits like get does.
+func (s *stub) Ask(ctx context.Context, tenant string, by hitl.Principal, raw []byte, wait time.Duration) (*wire.AskReply, *wire.Error) {
+	select {
+	case <-s.hold:
+	case <-ctx.Done():
+	}
+	return &wire.AskReply{Status: wire.AskPending, ID: fmt.Sprintf("%s %s:%s %s %s", tenant, by.Kind, by.ID, raw, wait)}, nil
+}
+
 func ix(id, tenant, state string) wire.Interaction {
 	return wire.Interaction{ID: id, State: state, Summary: wire.Summary{
 		RequestID: id, Key: tenant + ".agents." + id, Tenant: tenant, Owner: "agents", Digest: "d", Body: &wire.Body{},
@@ -123,7 +132,7 @@ func newWorld(t *testing.T) *world {
 	base, err := url.Parse("http://127.0.0.1:8080")
 	require.NoError(t, err)
 	s := svc.New(svc.Options{
-		Conn: w.core, Engine: w.stub, Auth: w.auth, Logger: slog.New(slog.DiscardHandler), BaseURL: base,
+		Conn: w.core, Engine: w.stub, Asker: w.stub, Auth: w.auth, Logger: slog.New(slog.DiscardHandler), BaseURL: base,
 	})
 	run, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -315,7 +324,7 @@ func TestWhatIsNotOfferedSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.caller("", "cli")
-	for verb, code := range map[string]string{wire.VerbAsk: "unsupported", wire.VerbCancel: "unsupported", "drop": "not_found"} {
+	for verb, code := range map[string]string{wire.VerbCancel: "unsupported", "drop": "not_found"} {
 		require.Equal(t, code, refusal(t, c.Call(t.Context(), verb, struct{}{}, nil)).Code, verb)
 	}
 	for _, body := range []string{`{`, `[]`, `{"id":1}`, `{"id":"a","id":"b"}`, `{"id":"a","ID":"b"}`} {
@@ -431,4 +440,31 @@ func TestFloodOfOneCallerLeavesTheOthersAlone(t *testing.T) {
 	close(w.stub.hold)
 	wg.Wait()
 	require.Len(t, refused, n-1, "every call is answered")
+}
+
+// Who asks is who calls, and asks that wait keep nobody from calling.
+func TestAskIsHandedOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stub.hold = make(chan struct{})
+	w.stub.list = []wire.Interaction{ix("a", "default", wire.StatePending)}
+	ci := w.caller("", "ci")
+	const n = 12 // more than calls of one caller run at a time
+	replies := make(chan wire.AskReply, n)
+	var asking sync.WaitGroup
+	for range n {
+		asking.Go(func() {
+			var out wire.AskReply
+			if ci.Call(t.Context(), wire.VerbAsk, map[string]string{"key": "k"}, &out) == nil {
+				replies <- out
+			}
+		})
+	}
+	got, err := ci.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, "a", got.ID)
+	close(w.stub.hold)
+	asking.Wait()
+	require.Len(t, replies, n)
+	require.Equal(t, wire.AskReply{Status: wire.AskPending, ID: `default service:ci {"key":"k"} 25s`}, <-replies)
 }

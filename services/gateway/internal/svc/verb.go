@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 )
@@ -42,13 +43,25 @@ func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) 
 		return s.export(ctx, c, body)
 	case wire.VerbLogin:
 		return s.login(ctx, c, body)
-	case wire.VerbAsk, wire.VerbCancel:
+	case wire.VerbAsk:
+		return s.ask(ctx, c, body)
+	case wire.VerbCancel:
 		return nil, &wire.Error{
 			Code:  "unsupported",
-			Error: verb + " is not offered yet by the service API: an owner asks and withdraws on its own subjects",
+			Error: verb + " is not offered yet by the service API: an owner withdraws on its own subjects",
 		}
 	}
 	return nil, &wire.Error{Code: string(hitl.NotFound), Error: "the service API has no verb " + act.Clip(verb)}
+}
+
+// ask puts a caller's request before people. Who asks is the caller, whatever
+// the body says.
+func (s *Service) ask(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	out, refused := s.Asker.Ask(ctx, c.tenant, hitl.Principal{Kind: "service", ID: c.name}, body, ask.MaxWait)
+	if refused != nil {
+		return nil, refused
+	}
+	return out, nil
 }
 
 func bad(inv *hitl.InvalidError) *wire.Error {

@@ -1,0 +1,61 @@
+package door
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/gateway/internal/ask"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+)
+
+// ask puts a request before people and waits for what they say. Whoever is
+// signed in may ask; deciding it is somebody else's.
+func (d *Door) ask(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	wait := ask.MaxWait
+	if text := r.URL.Query().Get("wait"); text != "" {
+		v, err := time.ParseDuration(text)
+		if err != nil || v < 0 || v > ask.MaxWait {
+			failInvalid(w, hitl.Invalid("wait", "must be a duration of at most %s, for example 10s", ask.MaxWait))
+			return
+		}
+		wait = v
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		unread(w, err, maxBody)
+		return
+	}
+	out, refused := d.Asker.Ask(r.Context(), d.Tenant, sess.Person, raw, wait)
+	if refused != nil {
+		reply(w, statusOfCode(refused.Code), refused)
+		return
+	}
+	reply(w, http.StatusOK, out)
+}
+
+// statusOfCode is the HTTP status of an asking that failed.
+func statusOfCode(code string) int {
+	switch code {
+	case "too_large":
+		return http.StatusRequestEntityTooLarge
+	case "conflict":
+		return http.StatusConflict
+	case "too_many":
+		return http.StatusTooManyRequests
+	}
+	return statusOf(hitl.Status(code))
+}
+
+// unread answers for a body that could not be read.
+func unread(w http.ResponseWriter, err error, limit int64) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		fail(w, http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+		return
+	}
+	fail(w, http.StatusBadRequest, string(hitl.BadInput), "the body could not be read")
+}
