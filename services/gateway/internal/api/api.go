@@ -23,11 +23,16 @@ type Engine interface {
 	// recovered is true and missed holds the frames since then; otherwise
 	// snapshot holds the whole state at that point.
 	Watch(cursor string, fn func(Update)) Watch
+	// Reach waits until this gateway has come to a cursor that a client brings
+	// from another one, which may have been ahead, or until ctx ends. It does
+	// not wait for a cursor that is of no streams here.
+	Reach(ctx context.Context, cursor string)
 	// Sessions is the state of all sessions now.
 	Sessions() []wire.ProcessState
 	// Transcript reads the stored events of a session that are after from and
 	// not after upto (both cursors; from may be empty for the beginning). reset
-	// is true where from could not be honoured and the whole is returned.
+	// is true where from could not be honoured, also because it is ahead of this
+	// gateway, and the whole is returned.
 	Transcript(ctx context.Context, session string, from, upto string) (events []wire.Event, reset bool, err error)
 	// Cursor is the position of the newest update.
 	Cursor() string

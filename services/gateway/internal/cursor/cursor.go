@@ -42,6 +42,21 @@ func (p Position) Covers(q Position) bool {
 	return p.SameEpoch(q) && q.Events <= p.Events && q.Transcripts <= p.Transcripts
 }
 
+// Later is the cursor that covers both; one that cannot be read counts for
+// nothing.
+func Later(a, b string) string {
+	p, ok1 := Parse(a)
+	q, ok2 := Parse(b)
+	switch {
+	case !ok1 || ok2 && !p.SameEpoch(q):
+		return b
+	case !ok2:
+		return a
+	}
+	p.Events, p.Transcripts = max(p.Events, q.Events), max(p.Transcripts, q.Transcripts)
+	return p.String()
+}
+
 // After reports whether what is at update is not yet covered by cursor. What
 // cannot be read covers nothing.
 func After(update, cursor string) bool {

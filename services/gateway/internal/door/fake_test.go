@@ -24,6 +24,8 @@ type fake struct {
 	mu       sync.Mutex
 	ready    chan struct{}
 	seq      int64
+	moved    chan struct{} // closed at the next seq
+	behind   chan struct{} // capacity 1: somebody waits for a seq
 	list     []*asked
 	sessions map[string]*wire.ProcessState
 	events   map[string][]wire.Event
@@ -74,7 +76,7 @@ func (a *asked) pending(still bool) wire.PendingData {
 
 func newFake() *fake {
 	f := &fake{
-		ready: make(chan struct{}), sessions: map[string]*wire.ProcessState{}, events: map[string][]wire.Event{},
+		ready: make(chan struct{}), moved: make(chan struct{}), behind: make(chan struct{}, 1), sessions: map[string]*wire.ProcessState{}, events: map[string][]wire.Event{},
 		watchers: map[int]func(api.Update){}, now: time.Now(), runtimes: []string{"claude", "demo"},
 		reply: func(hitl.Command) (hitl.CommandReply, error) { return hitl.CommandReply{Status: "ok"}, nil },
 	}
@@ -183,6 +185,8 @@ func (f *fake) session(key, id string) *wire.ProcessState {
 // state with them. Called with the lock held.
 func (f *fake) publish(session string, events []wire.Event, stored bool, closed []wire.Closed) {
 	f.seq++
+	close(f.moved)
+	f.moved = make(chan struct{})
 	cursor := cursorAt(f.seq)
 	for i := range events {
 		events[i].Cursor, events[i].At = cursor, f.now
@@ -259,6 +263,26 @@ func (f *fake) Watch(cursor string, fn func(api.Update)) api.Watch {
 	return w
 }
 
+func (f *fake) Reach(ctx context.Context, from string) {
+	n, ok := cursorSeq(from)
+	for ok && ctx.Err() == nil {
+		f.mu.Lock()
+		seq, moved := f.seq, f.moved
+		f.mu.Unlock()
+		if n <= seq {
+			return
+		}
+		select {
+		case f.behind <- struct{}{}:
+		default:
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (f *fake) states() []wire.ProcessState {
 	var keys []string
 	for key := range f.sessions {
@@ -285,7 +309,10 @@ func (f *fake) Transcript(_ context.Context, session, from, upto string) ([]wire
 		return nil, false, f.broken
 	}
 	start, ok := cursorSeq(from)
-	reset := from != "" && !ok
+	reset := from != "" && (!ok || start > f.seq)
+	if reset {
+		start = 0
+	}
 	end, _ := cursorSeq(upto)
 	var out []wire.Event
 	for _, ev := range f.events[session] {

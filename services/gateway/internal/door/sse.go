@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -75,9 +76,12 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 	}
 	defer d.streams.leave(sess.Person.ID)
 	st := &stream{key: key, limit: d.Limits.Queue, wake: make(chan struct{}, 1)}
+	from := r.Header.Get("Last-Event-ID")
+	reach, cancel := context.WithTimeout(r.Context(), d.Limits.Behind)
+	d.Engine.Reach(reach, from)
+	cancel()
 	watch := d.Engine.Watch(d.Engine.Cursor(), st.onUpdate)
 	defer watch.Stop()
-	from := r.Header.Get("Last-Event-ID")
 	stored, reset, err := d.Engine.Transcript(r.Context(), key, from, watch.Cursor)
 	if err != nil {
 		d.engineError(w, err, "session")

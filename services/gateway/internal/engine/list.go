@@ -94,7 +94,7 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 	if from == "" {
 		start = kept
 	}
-	reset := from != "" && (!ok || !start.SameEpoch(now) || start.Events < kept.Events || start.Transcripts < kept.Transcripts)
+	reset := from != "" && (!ok || !now.Covers(start) || start.Events < kept.Events || start.Transcripts < kept.Transcripts)
 	if reset {
 		start = kept
 	}
@@ -127,6 +127,9 @@ func (e *Engine) Sessions() []wire.ProcessState { return e.view.Sessions() }
 
 // Watch implements api.Engine.
 func (e *Engine) Watch(from string, fn func(api.Update)) api.Watch { return e.view.Watch(from, fn) }
+
+// Reach implements api.Engine.
+func (e *Engine) Reach(ctx context.Context, from string) { e.view.Reach(ctx, from) }
 
 // Cursor implements api.Engine.
 func (e *Engine) Cursor() string { return e.view.Position().String() }

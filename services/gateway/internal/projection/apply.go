@@ -86,6 +86,7 @@ func (p *Projection) ApplyEvent(m journal.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pos.Events = int64(m.Seq)
+	p.advance()
 	if apply != nil {
 		apply()
 	}
@@ -196,6 +197,7 @@ func (p *Projection) ApplyTranscript(m journal.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pos.Transcripts = int64(m.Seq)
+	p.advance()
 	if apply != nil {
 		apply()
 	}

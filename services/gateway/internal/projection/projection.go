@@ -63,6 +63,7 @@ type Projection struct {
 	pos       cursor.Position
 	ring      []api.Update
 	ringFrom  cursor.Position // the oldest cursor that the ring can serve
+	moved     chan struct{}   // closed when pos moves; nil if nobody waits for it
 	watchers  map[int]func(api.Update)
 	nextWatch int
 	dirty     map[subject.Session][]wire.Closed

@@ -96,6 +96,36 @@ func (p *Projection) Watch(from string, fn func(api.Update)) api.Watch {
 	return w
 }
 
+// advance wakes who waits for the position. Called with the lock held.
+func (p *Projection) advance() {
+	if p.moved != nil {
+		close(p.moved)
+		p.moved = nil
+	}
+}
+
+// Reach is what api.Engine's Reach promises.
+func (p *Projection) Reach(ctx context.Context, from string) {
+	c, ok := cursor.Parse(from)
+	for ok {
+		p.mu.Lock()
+		if !c.SameEpoch(p.pos) || p.pos.Covers(c) {
+			p.mu.Unlock()
+			return
+		}
+		if p.moved == nil {
+			p.moved = make(chan struct{})
+		}
+		moved := p.moved
+		p.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Position is how far the streams were applied.
 func (p *Projection) Position() cursor.Position {
 	p.mu.Lock()

@@ -13,6 +13,7 @@ type Limits struct {
 	Pong     time.Duration // from a ping to any word of the client; 10 s
 	Recheck  time.Duration // of sessions that are in use; 60 s
 	Tick     time.Duration // how exactly the four above are kept; 1 s
+	Behind   time.Duration // how long to wait for what a client has seen elsewhere; 2 s
 	Rate     float64       // frames a second of one socket; 50
 	Burst    float64       // 200
 	Watching int           // subscriptions of one socket; 64
@@ -40,6 +41,7 @@ func (l Limits) WithDefaults() Limits {
 	def(&l.Pong, 10*time.Second)
 	def(&l.Recheck, time.Minute)
 	def(&l.Tick, time.Second)
+	def(&l.Behind, 2*time.Second)
 	if l.Rate == 0 {
 		l.Rate = 50
 	}

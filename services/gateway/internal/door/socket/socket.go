@@ -229,9 +229,18 @@ func (s *socket) signIn() (api.Watch, bool) {
 		s.h.left(sess.Person.ID)
 		return none, false
 	}
+	s.reach(f.Cursor)
 	w := o.Desk.Engine.Watch(f.Cursor, s.onUpdate)
 	s.welcome(w, sess)
 	return w, true
+}
+
+// reach gives the gateway time to come to what the client has seen on another
+// one: a decided interaction must not be shown as open again, and nothing twice.
+func (s *socket) reach(from string) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.o.Limits.Behind)
+	defer cancel()
+	s.h.o.Desk.Engine.Reach(ctx, from)
 }
 
 // welcome puts hello and the snapshot, or what was missed, before everything

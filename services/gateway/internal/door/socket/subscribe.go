@@ -8,6 +8,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 )
 
 const (
@@ -96,6 +97,12 @@ func (s *socket) unsubscribe(f *wire.Client) {
 func (s *socket) replay(sub *subscription, ref, from, upto string) {
 	s.replays.Lock()
 	defer s.replays.Unlock()
+	if from != "" {
+		s.reach(from)
+		s.mu.Lock()
+		upto, sub.held, sub.heldBytes = s.last, nil, 0 // what was held is stored, or was live only
+		s.mu.Unlock()
+	}
 	events, reset, err := s.h.o.Desk.Engine.Transcript(s.ctx, sub.key, from, upto)
 	if err != nil {
 		s.mu.Lock()
@@ -111,7 +118,11 @@ func (s *socket) replay(sub *subscription, ref, from, upto string) {
 		s.receipt(wire.Receipt{Ref: ref, SessionID: sub.key, Receipt: hitl.Receipt{Status: hitl.Accepted}})
 	}
 	reset = reset || from == ""
-	for _, page := range replayPages(sub.key, events, upto, reset) {
+	told := upto // this far
+	if !reset {
+		told = cursor.Later(from, upto)
+	}
+	for _, page := range replayPages(sub.key, events, told, reset) {
 		frame, err := hitl.Marshal(page)
 		if err == nil {
 			err = s.pushBulk(sub, frame)
