@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 )
 
 // transport is one way in. All must tell and take the same.
@@ -268,6 +269,7 @@ type overSocket struct {
 	over   map[string]wire.Closed
 	events []string // of the session that is followed
 	refs   int
+	contracttest.Socket
 }
 
 func newOverSocket(t *testing.T, g *running) *overSocket {
@@ -276,7 +278,9 @@ func newOverSocket(t *testing.T, g *running) *overSocket {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	conn.SetReadLimit(64 << 20)
-	o := &overSocket{t: t, g: g, conn: conn, open: map[string]wire.Summary{}, over: map[string]wire.Closed{}}
+	c, err := published()
+	require.NoError(t, err)
+	o := &overSocket{t: t, g: g, conn: conn, Socket: contracttest.Socket{Contract: c}, open: map[string]wire.Summary{}, over: map[string]wire.Closed{}}
 	o.send(wire.Client{Type: wire.TypeAuth, Token: g.token})
 	return o
 }
@@ -285,6 +289,7 @@ func (o *overSocket) send(v any) {
 	o.t.Helper()
 	raw, err := hitl.Marshal(v)
 	require.NoError(o.t, err)
+	o.Sent(raw)
 	require.NoError(o.t, o.conn.Write(o.t.Context(), websocket.MessageText, raw))
 }
 
@@ -299,6 +304,7 @@ func (o *overSocket) until(done func(*wire.Receipt) bool) {
 	for {
 		_, raw, err := o.conn.Read(ctx)
 		require.NoError(o.t, err)
+		require.NoError(o.t, o.Received(raw))
 		frames := []json.RawMessage{raw}
 		if bytes.HasPrefix(raw, []byte("[")) {
 			require.NoError(o.t, json.Unmarshal(raw, &frames))
@@ -416,8 +422,7 @@ func oneStory(t *testing.T, g *running, agents *bus.Client) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.Addr()+"/api/sessions/"+s.SessionKey+"/events", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+g.token)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	res, err := g.client().Do(req)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	require.Equal(t, 200, res.StatusCode)

@@ -32,6 +32,7 @@ import (
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway"
+	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 )
 
 func TestMain(m *testing.M) {
@@ -155,13 +156,26 @@ func (r *running) call(method, path, token, body string) (int, []byte) {
 	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.Addr()+path, strings.NewReader(body))
 	require.NoError(r.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	res, err := r.client().Do(req)
 	require.NoError(r.t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	require.NoError(r.t, err)
 	return res.StatusCode, raw
+}
+
+var published = sync.OnceValues(contracttest.Load)
+
+// client makes a connection for each request, and holds every answer and event
+// against the published contract.
+func (r *running) client() *http.Client {
+	r.t.Helper()
+	c, err := published()
+	require.NoError(r.t, err)
+	return &http.Client{Transport: &contracttest.Transport{
+		Contract: c, Base: &http.Transport{DisableKeepAlives: true},
+		Report: func(err error) { r.t.Errorf("the contract: %v", err) },
+	}}
 }
 
 // socket signs in and hands every frame to fn until fn is satisfied.
@@ -173,15 +187,20 @@ func (r *running) socket(fn func(send func(any), frame json.RawMessage) (done bo
 	require.NoError(r.t, err)
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(64 << 20)
+	c, err := published()
+	require.NoError(r.t, err)
+	told := contracttest.Socket{Contract: c}
 	send := func(v any) {
 		raw, err := hitl.Marshal(v)
 		require.NoError(r.t, err)
+		told.Sent(raw)
 		require.NoError(r.t, conn.Write(ctx, websocket.MessageText, raw))
 	}
 	send(wire.Client{Type: wire.TypeAuth, Token: r.token})
 	for {
 		_, raw, err := conn.Read(ctx)
 		require.NoError(r.t, err)
+		require.NoError(r.t, told.Received(raw))
 		frames := []json.RawMessage{raw}
 		if bytes.HasPrefix(raw, []byte("[")) {
 			require.NoError(r.t, json.Unmarshal(raw, &frames))
