@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -68,8 +69,30 @@ func tighten(s *schema) {
 }
 
 func decode(raw []byte) (v any, err error) {
-	err = json.Unmarshal(raw, &v)
-	return v, err
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // an agent may write numbers that no machine type holds
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return plain(v), nil
+}
+
+// plain makes machine numbers of v's, as large as they get.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		f, _ := v.Float64() // out of range it is an infinity
+		return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = plain(v[k])
+		}
+	}
+	return v
 }
 
 // Contract is both documents. Its methods are safe for concurrent use.
