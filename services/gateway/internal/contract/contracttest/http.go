@@ -310,7 +310,7 @@ func (s *stream) line(line string) {
 		s.typ = value
 	case name == "data":
 		s.data = value
-	case name == "id" || strings.HasPrefix(line, ":"):
+	case name == "id" || name == "at" || strings.HasPrefix(line, ":"):
 	case line == "" && s.typ != "":
 		want, ok := s.events[s.typ]
 		v, err := decode([]byte(s.data))

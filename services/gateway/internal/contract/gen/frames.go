@@ -169,13 +169,11 @@ func decide(b *book, def *schema) {
 	}
 }
 
-func frames(docs map[string]string) any {
-	b := newBook("#/$defs/", docs)
-	event(b)
-	answers(b)
+// serverFrames defines what a gateway sends.
+func serverFrames(b *book) []*schema {
 	b.of(reflect.TypeFor[wire.Events]())
 	b.defs["Events"].Properties["events"].Items = ref(b, "Event")
-	server := []*schema{
+	return []*schema{
 		frame[wire.Hello](b, wire.TypeHello),
 		frame[wire.ActiveProcesses](b, wire.TypeActiveProcesses),
 		frame[wire.ProcessState](b, wire.TypeProcessState),
@@ -187,6 +185,13 @@ func frames(docs map[string]string) any {
 		frame[wire.CLILogin](b, wire.TypeCLILogin),
 		frame[wire.CLILoginSettled](b, wire.TypeCLILoginSettled),
 	}
+}
+
+func frames(docs map[string]string) any {
+	b := newBook("#/$defs/", docs)
+	event(b)
+	answers(b)
+	server := serverFrames(b)
 	var client []*schema
 	for _, f := range clientFrames {
 		r := pick[wire.Client](b, f.name, f.doc, f.required, f.optional)

@@ -52,6 +52,7 @@ type route struct {
 	ok           *schema // of 200
 	document     bool    // in place of ok
 	stream       bool    // server-sent events in place of ok
+	frames       bool    // with a stream: its events are the frames of the WebSocket
 	errs         []int   // beside those that all have
 }
 
@@ -66,7 +67,7 @@ func openAPI(docs map[string]string) any {
 			item = object{}
 			paths[r.path] = item
 		}
-		item[strings.ToLower(r.method)] = r.operation()
+		item[strings.ToLower(r.method)] = r.operation(b)
 	}
 	responses := object{}
 	failure := of[wire.Error](b)
@@ -97,7 +98,7 @@ func openAPI(docs map[string]string) any {
 	}
 }
 
-func (r route) operation() object {
+func (r route) operation(b *book) object {
 	op := object{"operationId": r.id, "summary": r.doc}
 	params := slices.Clone(r.query)
 	for part := range strings.SplitSeq(r.path, "/") {
@@ -135,12 +136,20 @@ func (r route) operation() object {
 	}
 	switch {
 	case r.stream:
-		kinds := object{"reset": object{"type": "object"}}
-		for _, st := range steps {
-			kinds[st.typ] = object{"$ref": "#/components/schemas/" + st.data.Name()}
+		kinds, doc := object{}, "Events: the id is a cursor, the event is the type of a frame, the data is the frame."
+		if r.frames {
+			for _, f := range serverFrames(b) {
+				kinds[(*b.defs[strings.TrimPrefix(f.Ref, b.prefix)].Properties["type"].Const).(string)] = f
+			}
+		} else {
+			doc = "Events: the id is a cursor, the event is the type of a step, the data is that step's. Only the last event of a cursor has an id. reset says that what follows is the whole."
+			kinds["reset"] = object{"type": "object"}
+			for _, st := range steps {
+				kinds[st.typ] = ref(b, st.data.Name())
+			}
 		}
 		replies["200"] = object{
-			"description": "Events: the id is a cursor, the event is the type of a step, the data is that step's. Only the last event of a cursor has an id. reset says that what follows is the whole.",
+			"description": doc,
 			"content":     object{"text/event-stream": object{"schema": object{"type": "string"}, "x-events": kinds}},
 		}
 	case r.document:
