@@ -91,6 +91,9 @@ func (f *socketFollower) next() step {
 		for _, raw := range frames {
 			var e wire.Events
 			require.NoError(f.t, json.Unmarshal(raw, &e))
+			if e.Type == wire.TypePing {
+				_ = f.conn.Write(f.t.Context(), websocket.MessageText, []byte(`{"type":"pong"}`)) // else the next read says why
+			}
 			if e.Type != wire.TypeEvent {
 				continue
 			}
@@ -117,7 +120,8 @@ func (f *socketFollower) why(code int) string {
 	f.t.Helper()
 	words := map[int]string{
 		wire.CloseSlow: "slow", wire.CloseRestart: "gone", wire.CloseBadAuth: "sign in",
-		-1: "over", // cut, as a stream is: nothing more went through
+		// Cut, as a stream is, or told that it did not answer: nothing went through.
+		-1: "over", wire.CloseStale: "over",
 	}
 	require.Contains(f.t, words, code)
 	require.Equal(f.t, words[code] != "sign in", wire.Reconnect(code))

@@ -29,11 +29,14 @@ type shelf struct {
 // check holds value against s, which may refer to the shelf's definitions;
 // strict also refuses fields that are not named.
 func (l *shelf) check(s *schema, value any, strict bool) error {
-	id := fmt.Sprint(strict) + s.Ref
+	id := fmt.Sprint(strict, s.Ref)
+	if s.Ref == "" {
+		id += fmt.Sprintf("%p", s) // a part of the document, which stays
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.compiled[id]
-	if s.Ref == "" || r == nil {
+	if r == nil {
 		root := s.CloneSchemas()
 		root.Defs = (&schema{Defs: l.defs}).CloneSchemas().Defs
 		if strict {
@@ -43,9 +46,7 @@ func (l *shelf) check(s *schema, value any, strict bool) error {
 		if r, err = root.Resolve(nil); err != nil {
 			return fmt.Errorf("the document is no schema: %w", err)
 		}
-		if s.Ref != "" {
-			l.compiled[id] = r
-		}
+		l.compiled[id] = r
 	}
 	return r.Validate(value)
 }
@@ -135,8 +136,6 @@ func (c *Contract) ServerMessage(raw []byte) ([]json.RawMessage, error) {
 // ClientFrame checks a frame of a client.
 func (c *Contract) ClientFrame(raw []byte) error { return c.frame("ClientFrame", raw, false) }
 
-// frame picks the definition by the frame's type, so that the error says what
-// is wrong and not that nothing fits.
 func (c *Contract) frame(side string, raw []byte, strict bool) error {
 	v, err := decode(raw)
 	if err != nil {
@@ -146,10 +145,28 @@ func (c *Contract) frame(side string, raw []byte, strict bool) error {
 	if !ok {
 		return fmt.Errorf("a frame that is no object: %.100s", raw)
 	}
+	if events, ok := m["events"].([]any); ok && m["type"] == "event" {
+		for i, ev := range events {
+			step, ok := ev.(map[string]any)
+			if !ok {
+				return fmt.Errorf("events[%d] is no object", i)
+			}
+			if err := c.typed("Event", step, strict); err != nil {
+				return fmt.Errorf("events[%d]: %w", i, err)
+			}
+		}
+		m["events"] = []any{}
+	}
+	return c.typed(side, m, strict)
+}
+
+// typed picks the definition by the type of what it has, so that the error says
+// what is wrong and not that nothing fits, and soon.
+func (c *Contract) typed(side string, m map[string]any, strict bool) error {
 	for _, alt := range c.frames.defs[side].OneOf {
 		def := c.frames.defs[strings.TrimPrefix(alt.Ref, "#/$defs/")]
 		if typ := def.Properties["type"].Const; typ != nil && *typ == m["type"] {
-			return c.frames.check(alt, v, strict)
+			return c.frames.check(alt, m, strict)
 		}
 	}
 	return fmt.Errorf("%s has no type %v", side, m["type"])
