@@ -18,47 +18,102 @@ import (
 // streamPage is how much of a replay is written at once, in bytes.
 const streamPage = 64 << 10
 
-// stream is a reader of one session's events over HTTP.
-type stream struct {
-	key   string
-	limit int
+// mailbox holds what waits for one reader over HTTP.
+type mailbox[T any] struct {
+	limit int           // bytes
 	wake  chan struct{} // capacity 1
 
 	mu    sync.Mutex
-	queue []api.Update
+	queue []T
 	owed  int // bytes that wait
 	slow  bool
 }
 
-// onUpdate is called by the engine and must not block.
-func (st *stream) onUpdate(u api.Update) {
-	if u.SessionKey != st.key || len(u.Events) == 0 {
-		return
+func newMailbox[T any](limit int) *mailbox[T] {
+	return &mailbox[T]{limit: limit, wake: make(chan struct{}, 1)}
+}
+
+// put never blocks: a reader that is too slow is marked so, and gets no more.
+func (m *mailbox[T]) put(v T, size int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owed > 0 && m.owed+size > m.limit {
+		m.slow, m.queue = true, nil
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	n := 0
-	for i := range u.Events {
-		n += len(u.Events[i].Data) + 100
-	}
-	if st.owed > 0 && st.owed+n > st.limit {
-		st.slow, st.queue = true, nil
-	}
-	if !st.slow {
-		st.queue = append(st.queue, u)
-		st.owed += n
+	if !m.slow {
+		m.queue = append(m.queue, v)
+		m.owed += size
 	}
 	select {
-	case st.wake <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (st *stream) take() (list []api.Update, slow bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	list, st.queue, st.owed = st.queue, nil, 0
-	return list, st.slow
+func (m *mailbox[T]) take() (list []T, slow bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list, m.queue, m.owed = m.queue, nil, 0
+	return list, m.slow
+}
+
+// out writes one event stream.
+type out struct {
+	bytes.Buffer
+	w  http.ResponseWriter
+	rc *http.ResponseController
+	d  *Door
+}
+
+// begin answers with the head of an event stream.
+func (d *Door) begin(w http.ResponseWriter) *out {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{}) // where the server has none there is nothing to lift
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
+	w.WriteHeader(http.StatusOK)
+	return &out{w: w, rc: rc, d: d}
+}
+
+// send writes what was collected; false once the reader is gone.
+func (o *out) send() bool {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(o.d.Limits.Write))
+	_, err := o.w.Write(o.Bytes())
+	o.Reset()
+	return err == nil && o.rc.Flush() == nil
+}
+
+// pump writes whatever drain collects at each wake, and beats, until the reader
+// is gone, too slow (drain returns false) or signed out, or the server leaves.
+func (o *out) pump(r *http.Request, sess *auth.Session, wake <-chan struct{}, drain func() bool, beat func()) {
+	beats := time.NewTicker(o.d.Limits.Ping)
+	defer beats.Stop()
+	recheck := time.NewTicker(o.d.Limits.Recheck)
+	defer recheck.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-o.d.leaving:
+			return
+		case <-recheck.C:
+			if o.d.ended(r, sess) {
+				return
+			}
+			continue
+		case <-beats.C:
+			beat()
+		case <-wake:
+			if !drain() {
+				return
+			}
+		}
+		if o.Len() > 0 && !o.send() {
+			return
+		}
+	}
 }
 
 // events serves a session as server-sent events: what is stored after
@@ -75,82 +130,55 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return
 	}
 	defer d.streams.leave(sess.Person.ID)
-	st := &stream{key: key, limit: d.Limits.Queue, wake: make(chan struct{}, 1)}
+	box := newMailbox[api.Update](d.Limits.Queue)
 	from := r.Header.Get("Last-Event-ID")
-	reach, cancel := context.WithTimeout(r.Context(), d.Limits.Behind)
-	d.Engine.Reach(reach, from)
-	cancel()
-	watch := d.Engine.Watch(d.Engine.Cursor(), st.onUpdate)
+	d.reach(r, from)
+	watch := d.Engine.Watch(d.Engine.Cursor(), func(u api.Update) {
+		if u.SessionKey != key || len(u.Events) == 0 {
+			return
+		}
+		n := 0
+		for i := range u.Events {
+			n += len(u.Events[i].Data) + 100
+		}
+		box.put(u, n)
+	})
 	defer watch.Stop()
 	stored, reset, err := d.Engine.Transcript(r.Context(), key, from, watch.Cursor)
 	if err != nil {
 		d.engineError(w, err, "session")
 		return
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Time{}) // where the server has none there is nothing to lift
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
-	w.WriteHeader(http.StatusOK)
-
-	var b bytes.Buffer
-	send := func() bool {
-		_ = rc.SetWriteDeadline(time.Now().Add(d.Limits.Write))
-		_, err := w.Write(b.Bytes())
-		b.Reset()
-		return err == nil && rc.Flush() == nil
-	}
+	o := d.begin(w)
 	if reset || from == "" {
 		// Without an id: what follows is the whole.
-		b.WriteString("event: reset\ndata: {}\n\n")
+		o.WriteString("event: reset\ndata: {}\n\n")
 	}
 	for i := range stored {
-		writeEvent(&b, stored, i)
-		if b.Len() > streamPage && !send() {
+		writeEvent(&o.Buffer, stored, i)
+		if o.Len() > streamPage && !o.send() {
 			return
 		}
 	}
-	b.WriteString(": live\n\n")
-	if !send() {
+	o.WriteString(": live\n\n")
+	if !o.send() {
 		return
 	}
-	beat := time.NewTicker(d.Limits.Ping)
-	defer beat.Stop()
-	recheck := time.NewTicker(d.Limits.Recheck)
-	defer recheck.Stop()
-	for {
-		select {
-		case <-r.Context().Done():
-			return
-		case <-d.leaving:
-			return
-		case <-recheck.C:
-			if d.ended(r, sess) {
-				return
+	o.pump(r, sess, box.wake, func() bool {
+		list, slow := box.take()
+		if slow {
+			return false
+		}
+		for _, u := range list {
+			if u.Stored && !u.After(watch.Cursor) {
+				continue
 			}
-			continue
-		case <-beat.C:
-			b.WriteString(": beat\n\n")
-		case <-st.wake:
-			list, slow := st.take()
-			if slow {
-				return
-			}
-			for _, u := range list {
-				if u.Stored && !u.After(watch.Cursor) {
-					continue
-				}
-				for i := range u.Events {
-					writeEvent(&b, u.Events, i)
-				}
+			for i := range u.Events {
+				writeEvent(&o.Buffer, u.Events, i)
 			}
 		}
-		if b.Len() > 0 && !send() {
-			return
-		}
-	}
+		return true
+	}, func() { o.WriteString(": beat\n\n") })
 }
 
 // writeEvent writes events[i]. Only the last event of a cursor carries it as
@@ -161,6 +189,8 @@ func writeEvent(b *bytes.Buffer, events []wire.Event, i int) {
 		fmt.Fprintf(b, "id: %s\n", e.Cursor)
 	}
 	fmt.Fprintf(b, "event: %s\n", oneLine(e.Type))
+	// A field that readers who do not know it skip.
+	fmt.Fprintf(b, "at: %s\n", e.At.UTC().Format(time.RFC3339Nano))
 	// JSON holds no raw line break; a stored one would end the field.
 	fmt.Fprintf(b, "data: %s\n\n", oneLine(string(e.Data)))
 }
@@ -171,6 +201,13 @@ func oneLine(s string) string {
 		return s
 	}
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
+}
+
+// reach gives the gateway time to come to what the reader has seen on another one.
+func (d *Door) reach(r *http.Request, from string) {
+	ctx, cancel := context.WithTimeout(r.Context(), d.Limits.Behind)
+	defer cancel()
+	d.Engine.Reach(ctx, from)
 }
 
 // ended reports that a session is certainly no more; not knowing is not ended.

@@ -23,13 +23,18 @@ type sse struct {
 	r   *bufio.Reader
 }
 
-type event struct{ id, typ, data string }
+type event struct{ id, typ, at, data string }
 
 func (h *house) sse(session, last string) *sse {
 	h.t.Helper()
+	return h.stream("/api/sessions/"+session+"/events", last)
+}
+
+func (h *house) stream(path, last string) *sse {
+	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	h.t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/api/sessions/"+session+"/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+path, nil)
 	require.NoError(h.t, err)
 	req.Header.Set("Authorization", "Bearer "+h.token)
 	if last != "" {
@@ -72,6 +77,8 @@ func (s *sse) next() (e event, ok bool) {
 			e.id = value
 		case key == "event":
 			e.typ = value
+		case key == "at":
+			e.at = value
 		case key == "data":
 			e.data += value
 		default:
@@ -102,6 +109,9 @@ func TestEventStream(t *testing.T) {
 	require.Equal(t, hitl.EventText, one.typ)
 	require.JSONEq(t, `{"role":"assistant","text":"one"}`, one.data)
 	require.NotEmpty(t, one.id)
+	at, err := time.Parse(time.RFC3339Nano, one.at)
+	require.NoError(t, err)
+	require.False(t, at.IsZero())
 	// The three of one cursor: whoever resumes after the first two gets them
 	// again, so only the last has the id.
 	require.Equal(t, []string{"", ""}, []string{s.must().id, s.must().id})

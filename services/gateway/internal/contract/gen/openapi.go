@@ -142,7 +142,7 @@ func (r route) operation(b *book) object {
 				kinds[(*b.defs[strings.TrimPrefix(f.Ref, b.prefix)].Properties["type"].Const).(string)] = f
 			}
 		} else {
-			doc = "Events: the id is a cursor, the event is the type of a step, the data is that step's. Only the last event of a cursor has an id. reset says that what follows is the whole."
+			doc = "Events: the id is a cursor, the event is the type of a step, the data is that step's. The field at is its time. Only the last event of a cursor has an id. reset says that what follows is the whole."
 			kinds["reset"] = object{"type": "object"}
 			for _, st := range steps {
 				kinds[st.typ] = ref(b, st.data.Name())
@@ -222,6 +222,13 @@ func routes(b *book) []route {
 		},
 		{method: "GET", path: "/api/interactions/{id}", id: "getInteraction", doc: "Reads one, by its id or key.", ok: of[wire.Interaction](b), errs: []int{400, 404}},
 		{method: "POST", path: "/api/interactions/{id}/decision", id: "decide", doc: "Decides one. Every attempt gets a receipt; who was too late gets the winner's decision.", body: decision, ok: of[wire.Receipt](b), errs: []int{404, 409, 410}},
+		{
+			method: "GET", path: "/api/events", id: "events", doc: "Streams what waits: hello, the snapshot or what was missed, then every change.", stream: true, frames: true,
+			query: []object{{
+				"name": "Last-Event-ID", "in": "header", "description": "The cursor to go on from.", "schema": object{"type": "string"},
+			}},
+			errs: []int{429},
+		},
 		{method: "GET", path: "/api/sessions", id: "listSessions", doc: "Lists the sessions with what waits in them.", ok: of[wire.SessionList](b)},
 		{method: "POST", path: "/api/sessions", id: "startSession", doc: "Starts a session.", body: start, ok: of[wire.SessionStarted](b)},
 		{method: "POST", path: "/api/demo", id: "startDemo", doc: "Starts a session that needs no model.", ok: of[wire.SessionStarted](b), errs: []int{400}},

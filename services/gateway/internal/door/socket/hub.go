@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -45,8 +46,10 @@ type Hub struct {
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
 	persons map[string]int // signed-in sockets by person
-	closing bool
-	encMu   sync.Mutex
+	// Readers elsewhere of what is told to everybody.
+	listeners map[*func([]byte)]struct{}
+	closing   bool
+	encMu     sync.Mutex
 	// The frame of the newest update, encoded once for all who watch it.
 	encFor   *wire.Event
 	encFrame []byte
@@ -55,7 +58,7 @@ type Hub struct {
 
 // NewHub makes a hub; Run keeps it.
 func NewHub(o Options) *Hub {
-	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}}
+	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}, listeners: map[*func([]byte)]struct{}{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -228,6 +231,41 @@ func (h *Hub) broadcast(v any) {
 			s.push(frame)
 		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for f := range h.listeners {
+		(*f)(frame)
+	}
+}
+
+// Listen calls f, which must not block, with the frames that everybody gets and
+// that are no updates, until stop.
+func (h *Hub) Listen(f func(frame []byte)) (stop func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[&f] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.listeners, &f)
+	}
+}
+
+// Welcome encodes what a reader gets first: hello, then the snapshot in pages
+// or what it missed.
+func (h *Hub) Welcome(w api.Watch, sess *auth.Session) ([][]byte, error) {
+	hello, err := hitl.Marshal(wire.Hello{
+		Type: wire.TypeHello, Protocol: wire.Protocol, Cursor: w.Cursor, ServerTime: time.Now().UTC(),
+		Principal: sess.Person, Recovered: w.Recovered, Runtimes: h.o.Desk.Engine.Runtimes(), DefaultCwd: h.o.Desk.DefaultCwd,
+	})
+	frames := w.Missed
+	if err == nil && !w.Recovered {
+		frames, err = h.pages.of(w)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("socket: encode the welcome: %w", err)
+	}
+	return append([][]byte{hello}, frames...), nil
 }
 
 // Notice tells everybody who is signed in what happened to the tokens.

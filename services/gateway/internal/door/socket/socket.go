@@ -12,7 +12,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
@@ -246,22 +245,14 @@ func (s *socket) reach(from string) {
 // welcome puts hello and the snapshot, or what was missed, before everything
 // that came meanwhile.
 func (s *socket) welcome(w api.Watch, sess *auth.Session) {
-	o := &s.h.o
-	var first []out
-	hello, err := hitl.Marshal(wire.Hello{
-		Type: wire.TypeHello, Protocol: wire.Protocol, Cursor: w.Cursor, ServerTime: time.Now().UTC(),
-		Principal: sess.Person, Recovered: w.Recovered, Runtimes: o.Desk.Engine.Runtimes(), DefaultCwd: o.Desk.DefaultCwd,
-	})
-	frames := w.Missed
-	if err == nil && !w.Recovered {
-		frames, err = s.h.pages.of(w)
-	}
+	frames, err := s.h.Welcome(w, sess)
 	if err != nil {
-		o.Logger.Error("snapshot not encoded", "error", err)
+		s.h.o.Logger.Error("snapshot not encoded", "error", err)
 		s.finish(wire.CloseRestart, "the snapshot cannot be shown")
 		return
 	}
-	for _, f := range append([][]byte{hello}, frames...) {
+	var first []out
+	for _, f := range frames {
 		first = append(first, out{frame: f, bulk: true})
 	}
 	s.mu.Lock()
