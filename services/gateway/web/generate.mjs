@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { compile } from "json-schema-to-typescript";
 
-const target = "src/client/wire.gen.ts";
+const target = "packages/client/src/wire.gen.ts";
 
 const load = (name, from) =>
   JSON.parse(readFileSync(new URL(`../internal/contract/${name}`, import.meta.url), "utf8").replaceAll(from, "#/$defs/"));

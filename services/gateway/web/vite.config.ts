@@ -1,8 +1,11 @@
 import tailwindcss from "@tailwindcss/vite";
+import { defaultClientConditions } from "vite";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   plugins: [tailwindcss()],
+  // The packages of this workspace are used from their source.
+  resolve: { conditions: ["banksman-source", ...defaultClientConditions] },
   build: {
     target: "es2022",
     sourcemap: false,
@@ -22,9 +25,13 @@ export default defineConfig({
     proxy: { "/api": { target: "http://127.0.0.1:8080", ws: true } },
   },
   test: {
-    environment: "jsdom",
-    include: ["src/**/*.test.{ts,tsx}"],
-    setupFiles: ["src/testing/setup.ts"],
     testTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: "app", environment: "jsdom", include: ["src/**/*.test.{ts,tsx}", "packages/elements/src/**/*.test.{ts,tsx}"], setupFiles: ["src/testing/setup.ts"] },
+      },
+      { extends: true, test: { name: "client", environment: "node", include: ["packages/client/{src,test}/**/*.test.ts"] } },
+    ],
   },
 });

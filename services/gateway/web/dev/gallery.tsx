@@ -1,10 +1,7 @@
 import { createRoot } from "react-dom/client";
-import type { Event, InFrame, Interaction, Summary } from "../src/client/wire";
-import { saveDraft } from "../src/store/drafts";
-import { ask, bash, closed, decision, edit, features, form, question, session, unknown, write } from "../src/testing/fixtures";
-import { ada, system } from "../src/testing/fixtures";
+import { type Event, type InFrame, type Interaction, type Summary } from "@banksman/client";
+import { ada, ask, bash, closed, decision, edit, features, form, hello, question, session, system, unknown, write } from "@banksman/client/testing";
 import { type Harness, harness } from "../src/testing/harness";
-import { hello } from "../src/testing/fixtures";
 import { Root } from "../src/ui/Root";
 import { applyTheme } from "../src/ui/theme";
 import "../src/ui/style.css";
@@ -90,7 +87,7 @@ function play(): void {
       return h.push({ type: "receipt", ref: h.answers()[0]!.ref!, status: "invalid", error: "the answer does not fit", fields: [{ field: "answers.db", problem: "is missing" }] });
     }
     case "expired": {
-      saveDraft(pend.one.key, { answers: { db: { values: [], useOther: true, other: "MariaDB, because ops knows it" } } });
+      h.app.drafts.save(pend.one.key, { answers: { db: { values: [], useOther: true, other: "MariaDB, because ops knows it" } } });
       start([pend.one, pend.bash]);
       return void setTimeout(() => h.push({ ...session([]), type: "process_state", cursor: "c2", closed: [closed(pend.one, "expired", { principal: system, decided_at: iso(0) }), closed(pend.bash, "allowed", { principal: ada, decided_at: iso(0), channel: "cli" })] }), 300);
     }

@@ -1,12 +1,13 @@
 // The gallery: the app over scripted frames, without a gateway. `npm run dev`
 // serves it; nothing in here reaches the bundle.
 import tailwindcss from "@tailwindcss/vite";
-import { defineConfig } from "vite";
+import { defaultClientConditions, defineConfig } from "vite";
 
 export default defineConfig({
   root: "dev",
   publicDir: "../public",
   plugins: [tailwindcss()],
+  resolve: { conditions: ["banksman-source", ...defaultClientConditions] },
   server: { host: "127.0.0.1" },
   preview: {
     host: "127.0.0.1",

@@ -1,18 +1,16 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { httpApi } from "./client/http";
-import { loadToken, saveToken, takeLoginToken } from "./client/token";
-import { createApp } from "./store/app";
-import { dropOldDrafts } from "./store/drafts";
+import { Gateway, takeLoginToken } from "@banksman/client";
+import { createApp, login } from "./store/app";
 import { Root } from "./ui/Root";
 import { applyTheme, loadTheme } from "./ui/theme";
 import "./ui/style.css";
 
 async function main(): Promise<void> {
   applyTheme(loadTheme());
-  dropOldDrafts(Date.now());
   let problem = await signIn();
   const app = createApp();
+  app.drafts.dropOld(Date.now());
   const root = createRoot(document.getElementById("root")!);
   const draw = () => root.render(<StrictMode><Root app={app} loginProblem={problem} /></StrictMode>);
   draw();
@@ -22,7 +20,7 @@ async function main(): Promise<void> {
     if (!location.hash.startsWith("#login=")) return;
     void signIn().then((p) => {
       problem = p;
-      if (p === "" || !loadToken()) location.reload();
+      if (p === "" || !login.get()) location.reload();
     });
   });
 }
@@ -32,11 +30,11 @@ async function signIn(): Promise<string> {
   const token = takeLoginToken();
   if (token === null) return "";
   try {
-    saveToken(await httpApi(() => null, () => undefined).login(token));
+    login.save(await new Gateway({ token: () => null }).login(token));
     return "";
   } catch (e) {
     // Whoever is signed in already stays so.
-    return loadToken() ? "" : `This link does not work any more: ${e instanceof Error ? e.message : String(e)}`;
+    return login.get() ? "" : `This link does not work any more: ${e instanceof Error ? e.message : String(e)}`;
   }
 }
 

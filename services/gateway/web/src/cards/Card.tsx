@@ -2,9 +2,7 @@
 // times, state, and the receipt it becomes.
 import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { Summary } from "../client/wire";
-import { type Draft, dropDraft, loadDraft, saveDraft } from "../store/drafts";
-import { cardState, type CardState, type Item, type Send } from "../store/state";
+import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
@@ -61,25 +59,25 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
   const { key } = summary;
   const session = state.sessions[summary.session_key];
   const now = useNow(state.offset, item.closed ? undefined : summary.expires_at);
-  const [draft, setDraftState] = useState<Draft>(() => loadDraft(key));
+  const [draft, setDraftState] = useState<Draft>(() => app.drafts.load(key));
   const latest = useRef(draft);
   const setDraft = useCallback((change: Partial<Draft>) => {
     latest.current = { ...latest.current, ...change };
-    saveDraft(key, latest.current);
+    app.drafts.save(key, latest.current);
     setDraftState(latest.current);
-  }, [key]);
+  }, [app, key]);
   const keys = useRef<CardKeys>({});
   const handlers = useCardKeys(() => (item.closed ? {} : keys.current));
   const hold = useHeldHeight(item.closed);
 
   const needsBody = !item.closed && !summary.body && item.load === "idle";
   useEffect(() => {
-    if (needsBody) app.load(key);
+    if (needsBody) void app.client.load(key);
   }, [needsBody, app, key]);
   const mine = card === "confirmed";
   useEffect(() => {
-    if (mine) dropDraft(key);
-  }, [mine, key]);
+    if (mine) app.drafts.drop(key);
+  }, [app, mine, key]);
 
   const offline = state.conn.status !== "online";
   const unreachable = (session?.unreachable ?? false) || (summary.unreachable ?? false);
@@ -113,7 +111,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
         </header>
         {!known && <Notice tone="amber" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
         {!summary.body && (item.load === "failed" ? (
-          <Notice tone="amber" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => app.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
+          <Notice tone="amber" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => void app.client.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
         ) : (
           <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
         ))}

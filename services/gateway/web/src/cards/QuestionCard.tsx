@@ -1,7 +1,6 @@
 import { MessageSquareText } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
-import type { Answer, Option, Question } from "../client/wire";
-import type { AnswerDraft, Draft } from "../store/drafts";
+import type { Answer, AnswerDraft, Draft, Option, Question } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
 import { AgentWords, Header, Verbatim } from "./blocks";
 import type { CardKeys } from "./keys";

@@ -1,8 +1,7 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import type { Ack, Decision, Outcome, Question } from "../client/wire";
-import { draftText, dropDraft, loadDraft } from "../store/drafts";
-import type { Item } from "../store/state";
+import { type Ack, type Decision, draftText, type Item, type Outcome, type Question } from "@banksman/client";
+import { useApp } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
 import { PayloadBlock, Verbatim } from "./blocks";
 import { clock, isGood, receiptLine } from "./words";
@@ -31,7 +30,8 @@ export interface ReceiptProps {
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
 export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
   const { summary, outcome, decision } = item;
-  const [unsent, setUnsent] = useState(() => (me ? "" : draftText(loadDraft(summary.key))));
+  const { drafts } = useApp();
+  const [unsent, setUnsent] = useState(() => (me ? "" : draftText(drafts.load(summary.key))));
   const questions = summary.body?.questions ?? [];
   return (
     <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
@@ -52,7 +52,7 @@ export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
           <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
           <div className="mt-2 flex gap-2">
             <CopyButton text={unsent} label="Copy it" />
-            <Button small look="quiet" onClick={() => { dropDraft(summary.key); setUnsent(""); }}>Discard it</Button>
+            <Button small look="quiet" onClick={() => { drafts.drop(summary.key); setUnsent(""); }}>Discard it</Button>
           </div>
         </div>
       )}

@@ -1,7 +1,7 @@
 import { act, screen, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { UNSURE_AFTER } from "../store/app";
-import { ada, ask, at, bash, body, closed, decision, edit, form, processState, summary, system, unknown, write } from "../testing/fixtures";
+import { UNSURE_AFTER } from "@banksman/client";
+import { ada, ask, at, bash, body, closed, decision, edit, form, processState, summary, system, unknown, write } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { diffLines } from "./diff";

@@ -1,7 +1,7 @@
 // The payload: exact text on its own surface, nothing interpreted, nothing cut.
 import { ChevronsDown, EyeOff, FoldVertical } from "lucide-react";
 import { Fragment, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import type { Block } from "../client/wire";
+import type { Block } from "@banksman/client";
 import { Chip, CopyButton, Notice } from "../ui/controls";
 import { countDiff, diffLines, type DiffLine } from "./diff";
 import { jointWords, shellParts } from "./shell";

@@ -1,6 +1,6 @@
 import { act, fireEvent, screen } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ask, bash, processState, write } from "../testing/fixtures";
+import { ask, bash, processState, write } from "@banksman/client/testing";
 import { type Harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { KEY_PAUSE, setKeysOn } from "./keys";

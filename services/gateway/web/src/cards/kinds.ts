@@ -1,7 +1,6 @@
 import type { ComponentType, ReactNode } from "react";
-import type { Say } from "../store/app";
-import type { Draft } from "../store/drafts";
-import type { Item, Send } from "../store/state";
+import type { Say } from "@banksman/client";
+import type { Draft, Item, Send } from "@banksman/client";
 import type { CardKeys } from "./keys";
 
 /** What a kind's renderer gets: no transport, no store. */

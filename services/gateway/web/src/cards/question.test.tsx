@@ -1,7 +1,6 @@
 import { act, fireEvent, screen, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
-import { loadDraft } from "../store/drafts";
-import { ask, bash, closed, decision, features, form, processState, question, system } from "../testing/fixtures";
+import { ask, bash, closed, decision, features, form, processState, question, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { pick, pickOther } from "./QuestionCard";
@@ -119,7 +118,7 @@ describe("question card", () => {
     expect([...r.querySelectorAll('[data-chosen="true"]')].map((x) => x.textContent)).toEqual(["Postgres", "Login"]);
     expect([...r.querySelectorAll('[data-chosen="false"]')].map((x) => x.textContent)).toEqual(["SQLite", "DynamoDB", "Billing", "Audit log"]);
     expect(r).toHaveTextContent("and SSO");
-    expect(loadDraft(q.key)).toEqual({});
+    expect(h.app.drafts.load(q.key)).toEqual({});
   });
 
   it("D0-37: after a refusal the selections are still there and a retry works", async () => {
@@ -179,7 +178,7 @@ describe("drafts", () => {
     expect(screen.getByTestId("unsent")).toHaveTextContent("MariaDB because of ops");
     expect(h.answers()).toEqual([]);
     await user.click(screen.getByText("Discard it"));
-    expect(loadDraft(q.key)).toEqual({});
+    expect(h.app.drafts.load(q.key)).toEqual({});
   });
 
   it("B-17: submitting at the last moment gets an expired receipt and keeps the text", async () => {

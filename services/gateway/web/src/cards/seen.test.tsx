@@ -1,6 +1,6 @@
 import { act, fireEvent, screen } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { bash } from "../testing/fixtures";
+import { bash } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { KEY_PAUSE } from "./keys";

@@ -1,6 +1,6 @@
 // The words for times and outcomes. A receipt is truthful: who, when, by what,
 // and never a failure where somebody refused.
-import type { Decision, Outcome, Summary } from "../client/wire";
+import type { Decision, Outcome, Summary } from "@banksman/client";
 
 export function clock(iso: string, now: number): string {
   const t = new Date(iso);

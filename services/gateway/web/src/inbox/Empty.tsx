@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { Receipt } from "../cards/Receipt";
 import { useNow } from "../cards/useNow";
 import { origin } from "../cards/words";
-import { cardState } from "../store/state";
+import { cardState } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, CopyButton } from "../ui/controls";
 import { sessionHref } from "../ui/route";
@@ -18,7 +18,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
   const [busy, setBusy] = useState(false);
   const needsHistory = state.history.state === "idle" && state.conn.status === "online";
   useEffect(() => {
-    if (needsHistory) app.loadHistory();
+    if (needsHistory) void app.client.loadHistory();
   }, [needsHistory, app]);
 
   const demo = () => {
@@ -55,7 +55,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
           </div>
         </div>
       </section>
-      {state.history.state === "failed" && <p className="text-sm text-amber">The last decisions could not be fetched. <Button small onClick={() => app.loadHistory()}>Try again</Button></p>}
+      {state.history.state === "failed" && <p className="text-sm text-amber">The last decisions could not be fetched. <Button small onClick={() => void app.client.loadHistory()}>Try again</Button></p>}
       {!quiet && last.length > 0 && (
         <section aria-label="Last decisions" className="mt-2">
           <h2 className="mb-2 flex items-baseline justify-between text-sm font-semibold text-soft">Last decisions <a href="#/history" className="font-medium text-accent underline-offset-2 hover:underline">All of them</a></h2>

@@ -3,7 +3,7 @@ import { useEffect } from "react";
 import { Receipt } from "../cards/Receipt";
 import { useNow } from "../cards/useNow";
 import { origin } from "../cards/words";
-import { cardState } from "../store/state";
+import { cardState } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button } from "../ui/controls";
 
@@ -13,7 +13,7 @@ export function History() {
   const now = useNow(state.offset);
   const online = state.conn.status === "online";
   useEffect(() => {
-    if (online) app.loadHistory();
+    if (online) void app.client.loadHistory();
   }, [online, app]);
   const keys = state.history.keys
     .filter((k) => state.items[k]?.closed)
@@ -21,7 +21,7 @@ export function History() {
   return (
     <div data-testid="history" className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
       <h1 className="mb-4 text-xl font-semibold">Decisions</h1>
-      {state.history.state === "failed" && <p className="mb-3 text-sm text-amber">The list could not be fetched. <Button small onClick={() => app.loadHistory()}>Try again</Button></p>}
+      {state.history.state === "failed" && <p className="mb-3 text-sm text-amber">The list could not be fetched. <Button small onClick={() => void app.client.loadHistory()}>Try again</Button></p>}
       {keys.length === 0 && state.history.state === "loading" && <p role="status" className="flex items-center gap-3 text-soft"><LoaderCircle size={18} aria-hidden className="animate-spin" />Fetching…</p>}
       {keys.length === 0 && state.history.state === "ready" && <p className="text-soft">No decision yet.</p>}
       {keys.length > 0 && (

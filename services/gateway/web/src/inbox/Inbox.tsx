@@ -1,7 +1,7 @@
 import { ArrowDownNarrowWide, Clock, LoaderCircle } from "lucide-react";
 import { useEffect, useState } from "react";
 import { Card } from "../cards/Card";
-import { byDeadline, order, pendingKeys } from "../store/state";
+import { byDeadline, order, pendingKeys } from "@banksman/client";
 import { useAppState } from "../ui/context";
 import { Button } from "../ui/controls";
 import { Empty } from "./Empty";

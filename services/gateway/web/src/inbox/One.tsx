@@ -12,7 +12,7 @@ export function One({ itemKey }: { itemKey: string }) {
   useEffect(() => {
     if (known || !online) return;
     let here = true;
-    void app.load(itemKey).then(() => here && setAsked(true));
+    void app.client.load(itemKey).then(() => here && setAsked(true));
     return () => void (here = false);
   }, [app, itemKey, known, online]);
   return (

@@ -1,6 +1,6 @@
 import { act, screen, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ada, ask, at, bash, closed, hello, processState, session } from "../testing/fixtures";
+import { ada, ask, at, bash, closed, hello, processState, session } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
 

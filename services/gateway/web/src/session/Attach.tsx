@@ -1,6 +1,6 @@
 import { FileText, Image, Paperclip, X } from "lucide-react";
 import { useId, useState } from "react";
-import type { Attachment } from "../client/wire";
+import type { Attachment } from "@banksman/client";
 import { ACCEPT, bytesOf, readFiles } from "./attachments";
 
 export function Attach({ list, onChange, disabled }: { list: Attachment[]; onChange: (list: Attachment[]) => void; disabled: boolean }) {

@@ -1,8 +1,6 @@
 import { SendHorizontal } from "lucide-react";
 import { useId, useState } from "react";
-import { newId } from "../client/timing";
-import type { Attachment } from "../client/wire";
-import { loadDraft, saveDraft } from "../store/drafts";
+import { type Attachment, newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button } from "../ui/controls";
 import { Attach } from "./Attach";
@@ -12,7 +10,7 @@ export function Composer({ session, blocked, closed, onFocusChange }: { session:
   const app = useApp();
   const online = useAppState().conn.status === "online";
   const draftKey = `message:${session}`;
-  const [text, setText] = useState(() => loadDraft(draftKey).text ?? "");
+  const [text, setText] = useState(() => app.drafts.load(draftKey).text ?? "");
   const [files, setFiles] = useState<Attachment[]>([]);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
@@ -22,7 +20,7 @@ export function Composer({ session, blocked, closed, onFocusChange }: { session:
 
   const change = (t: string) => {
     setText(t);
-    saveDraft(draftKey, { text: t });
+    app.drafts.save(draftKey, { text: t });
     setCommand(newId());
   };
   const send = () => {

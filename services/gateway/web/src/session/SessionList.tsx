@@ -1,5 +1,5 @@
 import { Plus } from "lucide-react";
-import { pendingOf, type Session, type State } from "../store/state";
+import { pendingOf, type Session, type State } from "@banksman/client";
 import { useAppState } from "../ui/context";
 import { sessionHref } from "../ui/route";
 

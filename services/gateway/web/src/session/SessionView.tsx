@@ -1,10 +1,9 @@
 import { ArrowDown, CircleStop, Pause, Unplug } from "lucide-react";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import { newId } from "../client/timing";
+import { newId, pendingOf, type Session } from "@banksman/client";
 import { Card } from "../cards/Card";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
-import { pendingOf, type Session } from "../store/state";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Notice } from "../ui/controls";
 import { Composer } from "./Composer";
@@ -19,7 +18,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
   const session = state.sessions[sessionKey];
   const transcript = state.transcripts[sessionKey];
   const [typing, setTyping] = useState(false);
-  useEffect(() => app.follow(sessionKey), [app, sessionKey]);
+  useEffect(() => app.client.follow(sessionKey), [app, sessionKey]);
 
   const waiting = (session?.pending ?? []).filter((k) => state.items[k] && !state.items[k].closed);
   const entries = transcript?.entries ?? [];

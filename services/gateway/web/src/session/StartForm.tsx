@@ -1,8 +1,6 @@
 import { TriangleAlert } from "lucide-react";
 import { useId, useState } from "react";
-import { newId } from "../client/timing";
-import type { Attachment } from "../client/wire";
-import { loadDraft, saveDraft } from "../store/drafts";
+import { type Attachment, newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, inputClass, Notice } from "../ui/controls";
 import { sessionHref } from "../ui/route";
@@ -21,7 +19,7 @@ export function StartForm() {
   const app = useApp();
   const state = useAppState();
   const id = useId();
-  const [prompt, setPrompt] = useState(() => loadDraft(DRAFT).text ?? "");
+  const [prompt, setPrompt] = useState(() => app.drafts.load(DRAFT).text ?? "");
   const [cwd, setCwd] = useState("");
   const [mode, setMode] = useState("default");
   const [runtime, setRuntime] = useState("");
@@ -45,7 +43,7 @@ export function StartForm() {
     void app.command(frame).then((r) => {
       setBusy(false);
       if ((r.status === "accepted" || r.status === "duplicate") && r.session_id) {
-        saveDraft(DRAFT, {});
+        app.drafts.save(DRAFT, {});
         location.hash = sessionHref(r.session_id);
         return;
       }
@@ -61,7 +59,7 @@ export function StartForm() {
         <div className="space-y-1.5">
           <label htmlFor={`${id}-prompt`} className="block text-sm font-medium">What should the agent do?</label>
           <textarea id={`${id}-prompt`} data-testid="start-prompt" required rows={5} className={inputClass} value={prompt}
-            onChange={(e) => { touch(setPrompt)(e.target.value); saveDraft(DRAFT, { text: e.target.value }); }}
+            onChange={(e) => { touch(setPrompt)(e.target.value); app.drafts.save(DRAFT, { text: e.target.value }); }}
             onKeyDown={(e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && prompt.trim() && online && !busy) start(); }} />
           <Attach list={files} onChange={touch(setFiles)} disabled={busy} />
         </div>

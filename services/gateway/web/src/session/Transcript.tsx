@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Verbatim } from "../cards/blocks";
 import { Badge, Receipt, Trail } from "../cards/Receipt";
 import { receiptLine } from "../cards/words";
-import { cardState, type Entry, isMe, type State } from "../store/state";
+import { cardState, type Entry, isMe, type State } from "@banksman/client";
 import { useAppState } from "../ui/context";
 
 const PAGE = 200; // entries drawn at once

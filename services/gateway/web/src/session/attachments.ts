@@ -1,4 +1,4 @@
-import type { Attachment } from "../client/wire";
+import type { Attachment } from "@banksman/client";
 
 /** Raw bytes of all attachments of a message; base64 and the rest must fit a 2 MiB frame. */
 export const MAX_BYTES = 1_400_000;

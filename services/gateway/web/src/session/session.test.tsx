@@ -1,7 +1,7 @@
 import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
-import type { Event, InFrame } from "../client/wire";
-import { ask, at, bash, closed, form, hello, processState, system, unknown } from "../testing/fixtures";
+import type { Event, InFrame } from "@banksman/client";
+import { ask, at, bash, closed, form, hello, processState, system, unknown } from "@banksman/client/testing";
 import { type Harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
 

@@ -1,10 +1,8 @@
-// An app over a fake link: what the page sends is recorded, what the server
-// says is pushed in as frames.
-import type { Api } from "../client/http";
-import type { ConnStatus } from "../client/socket";
-import type { ClientFrame, InFrame, Interaction, Summary } from "../client/wire";
-import { type App, createApp } from "../store/app";
-import { hello, session } from "./fixtures";
+// An app over a fake transport: what the page sends is recorded, what the
+// server says is pushed in as frames.
+import type { ClientFrame, ConnStatus, Handlers, InFrame, Interaction, Summary, Transport } from "@banksman/client";
+import { hello, session } from "@banksman/client/testing";
+import { type Api, type App, createApp } from "../store/app";
 
 export interface Harness {
   app: App & { start(): void; stop(): void };
@@ -18,7 +16,7 @@ export interface Harness {
   up: boolean;
 }
 
-export interface FakeApi extends Api {
+export interface FakeApi extends Api, Pick<Transport, "interaction" | "interactions"> {
   calls: string[];
   known: Map<string, Interaction>;
   closed: Interaction[];
@@ -29,8 +27,6 @@ export interface FakeApi extends Api {
 function fakeApi(): FakeApi {
   const a: FakeApi = {
     calls: [], known: new Map(), closed: [], codes: [], fail: false,
-    login: (t) => Promise.resolve({ token: `session-of-${t}`, expires_at: "2099-01-01T00:00:00Z" }),
-    me: () => Promise.resolve({}),
     interaction(key) {
       a.calls.push(`interaction ${key}`);
       const i = a.known.get(key);
@@ -53,29 +49,27 @@ function fakeApi(): FakeApi {
 export function harness(): Harness {
   const sent: ClientFrame[] = [];
   const api = fakeApi();
-  let onFrames: (f: InFrame[]) => void = () => undefined;
-  let onStatus: (s: ConnStatus) => void = () => undefined;
+  let handlers: Handlers | undefined;
+  const transport: Transport = {
+    open: (h) => void (handlers = h),
+    close: () => undefined,
+    resume: () => undefined,
+    send(f) {
+      if (!h.up) return false;
+      sent.push(f);
+      return true;
+    },
+    interaction: api.interaction,
+    interactions: api.interactions,
+  };
   const h: Harness = {
     sent, api, up: true,
-    app: createApp({
-      api,
-      link: (handlers) => {
-        onFrames = handlers.onFrames;
-        onStatus = handlers.onStatus;
-        return {
-          open: () => undefined, close: () => undefined, resume: () => undefined,
-          send(f) {
-            if (!h.up) return false;
-            sent.push(f);
-            return true;
-          },
-        };
-      },
-    }),
+    app: createApp({ api, transport }),
     answers: () => sent.filter((f) => f.type === "pending_request_response"),
-    push: (...frames) => onFrames(frames),
-    status: (s) => onStatus(s),
+    push: (...frames) => handlers!.onFrames(frames),
+    status: (s) => handlers!.onStatus(s),
   };
+  h.app.client.start();
   return h;
 }
 

@@ -1,6 +1,6 @@
 import { act, render } from "@testing-library/react";
 import userEvent, { PointerEventsCheckLevel } from "@testing-library/user-event";
-import type { InFrame } from "../client/wire";
+import type { InFrame } from "@banksman/client";
 import { Root } from "../ui/Root";
 import type { Harness } from "./harness";
 

@@ -1,5 +1,5 @@
 import { useEffect } from "react";
-import { pendingCount, pendingKeys } from "../store/state";
+import { pendingCount, pendingKeys } from "@banksman/client";
 import { useApp, useAppState } from "./context";
 
 /** Speaks politely, outside of the cards, so that it outlives each of them. */

@@ -7,7 +7,7 @@ import { Inbox } from "../inbox/Inbox";
 import { SessionList } from "../session/SessionList";
 import { SessionView } from "../session/SessionView";
 import { StartForm } from "../session/StartForm";
-import { pendingCount } from "../store/state";
+import { pendingCount } from "@banksman/client";
 import { CliLogins } from "./CliLogins";
 import { useApp, useAppState } from "./context";
 import { Button } from "./controls";
@@ -140,7 +140,7 @@ function ConnBar() {
   return (
     <div role="region" aria-label="Connection" data-testid="conn-status" data-status={conn.status} className={text === "" ? "sr-only" : "flex flex-none flex-wrap items-center justify-center gap-x-3 bg-amber-wash px-4 py-1.5 text-sm font-medium text-amber"}>
       {text === "" ? (conn.status === "online" ? "Connected" : "Connecting") : <><WifiOff size={16} aria-hidden />{text}</>}
-      {(conn.status === "lost" || conn.status === "stopped") && <Button small look="quiet" className="text-amber" onClick={app.retryNow}><RefreshCw size={14} aria-hidden />Try now</Button>}
+      {(conn.status === "lost" || conn.status === "stopped") && <Button small look="quiet" className="text-amber" onClick={() => app.client.retry()}><RefreshCw size={14} aria-hidden />Try now</Button>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
+import type { State } from "@banksman/client";
 import { createContext, useContext } from "react";
 import type { App } from "../store/app";
-import type { State } from "../store/state";
 import { useStore } from "../store/store";
 
 export const AppContext = createContext<App | null>(null);

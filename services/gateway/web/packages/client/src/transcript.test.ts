@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Event, Events } from "../client/wire";
-import { at, bash, decision } from "../testing/fixtures";
-import { applyEvents, emptyTranscript } from "./transcript";
+import type { Event, Events } from "./wire.ts";
+import { at, bash, decision } from "./testing/fixtures.ts";
+import { applyEvents, emptyTranscript } from "./transcript.ts";
 
 const ev = (type: string, data: unknown, cursor?: string): Event => ({ type, at: at(0), data, ...(cursor ? { cursor } : {}) });
 const frame = (events: Event[], over: Partial<Events> = {}): Events => ({ type: "event", session_id: "s1", session_key: "k", cursor: "c", events, ...over });

@@ -1,15 +1,17 @@
 // What travels between page and gateway: the generated types, and some of them
 // in the looser form that the app builds and reads them in.
-export * from "./wire.gen";
-import type * as wire from "./wire.gen";
+export * from "./wire.gen.ts";
+import type * as wire from "./wire.gen.ts";
 
 export type InFrame = Exclude<wire.ServerFrame, wire.Events> | Events;
+
+export type ClientType = wire.ClientFrame["type"];
 
 type Keys<U> = U extends unknown ? keyof U : never;
 type Value<U, K extends PropertyKey> = U extends { [P in K]?: infer V } ? V : never;
 
 /** A client's frame before it is known to have what its type needs. */
-export type ClientFrame = { type: wire.ClientFrame["type"] } & {
+export type ClientFrame = { type: ClientType } & {
   [K in Exclude<Keys<wire.ClientFrame>, "type">]?: Value<wire.ClientFrame, K>;
 };
 

@@ -1,5 +1,5 @@
-import type { ConnStatus } from "../client/socket";
-import type { Ack, ClientFrame, Decision, Field, Outcome, Principal, ProcessState, Receipt, Summary } from "../client/wire";
+import type { ConnStatus } from "./transport.ts";
+import type { Ack, ClientFrame, Decision, Field, Outcome, Principal, ProcessState, Receipt, Summary } from "./wire.ts";
 
 /** An interaction as this page knows it. */
 export interface Item {

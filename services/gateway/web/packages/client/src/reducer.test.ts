@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { InFrame, ServerFrame } from "../client/wire";
-import { ada, ask, at, bash, closed, decision, hello, me, processState, session, system, T0 } from "../testing/fixtures";
-import { reduce } from "./reducer";
-import { byDeadline, cardState, initialState, pendingCount, pendingKeys, pendingOf, type State } from "./state";
+import type { InFrame, ServerFrame } from "./wire.ts";
+import { ada, ask, at, bash, closed, decision, hello, me, processState, session, system, T0 } from "./testing/fixtures.ts";
+import { reduce } from "./reducer.ts";
+import { byDeadline, cardState, initialState, pendingCount, pendingKeys, pendingOf, type State } from "./state.ts";
 
 const KEY = "default.agents.s1";
 

@@ -1,5 +1,5 @@
 // Frames as a gateway sends them, for tests and for the gallery in dev/.
-import type { Block, Body, Closed, Decision, Hello, Outcome, ProcessState, Question, Summary } from "../client/wire";
+import type { Block, Body, Closed, Decision, Hello, Outcome, ProcessState, Question, Summary } from "../wire.ts";
 
 export const T0 = Date.parse("2026-03-04T14:02:00Z");
 

@@ -1,9 +1,11 @@
+// @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { hello } from "../testing/fixtures";
-import { type ConnStatus, Socket } from "./socket";
-import { dropToken, loadToken, saveToken, takeLoginToken } from "./token";
-import { backoff } from "./timing";
-import type { InFrame } from "./wire";
+import { hello } from "./testing/fixtures.ts";
+import { WebSocketTransport } from "./socket.ts";
+import { LoginToken, takeLoginToken } from "./token.ts";
+import type { ConnStatus, Handlers } from "./transport.ts";
+import { backoff } from "./timing.ts";
+import type { InFrame } from "./wire.ts";
 
 class FakeWebSocket {
   readyState = 1;
@@ -25,21 +27,23 @@ let status: ConnStatus[];
 let cursor: string;
 const last = () => sockets.at(-1)!;
 
-function make(token: string | null = "T"): Socket {
-  const s = new Socket({
-    url: "ws://x/api/ws", token: () => token, cursor: () => cursor, random: () => 1,
-    onFrames: (f) => frames.push(...f), onStatus: (x) => status.push(x),
-    create: () => {
+const handlers: Handlers = { cursor: () => cursor, onFrames: (f) => frames.push(...f), onStatus: (x) => status.push(x) };
+
+function make(token: string | null = "T"): WebSocketTransport {
+  const s = new WebSocketTransport({
+    gateway: "http://x", token: () => token, random: () => 1,
+    create: (url) => {
+      expect(url).toBe("ws://x/api/ws");
       const ws = new FakeWebSocket();
       sockets.push(ws);
       return ws as unknown as WebSocket;
     },
   });
-  s.open();
+  s.open(handlers);
   return s;
 }
 
-function up(s: Socket): FakeWebSocket {
+function up(s: WebSocketTransport): FakeWebSocket {
   last().onopen?.();
   last().say(hello());
   void s;
@@ -119,7 +123,7 @@ describe("socket", () => {
   it("without a token it asks nobody", () => {
     make(null);
     expect(sockets).toHaveLength(0);
-    expect(status).toEqual([{ status: "signed_out" }]);
+    expect(status.at(-1)).toEqual({ status: "signed_out" });
   });
 
   it("B-27: a link that fell silent while the page slept is dropped and dialled anew on resume", () => {
@@ -158,14 +162,16 @@ describe("token", () => {
   });
 
   it("an expired or broken session is none", () => {
-    expect(loadToken()).toBeNull();
-    saveToken({ token: "t", expires_at: "2099-01-01T00:00:00Z" });
-    expect(loadToken()).toBe("t");
-    saveToken({ token: "t", expires_at: "2000-01-01T00:00:00Z" });
-    expect(loadToken()).toBeNull();
+    const login = new LoginToken(localStorage);
+    localStorage.clear();
+    expect(login.get()).toBeNull();
+    login.save({ token: "t", expires_at: "2099-01-01T00:00:00Z" });
+    expect(login.get()).toBe("t");
+    login.save({ token: "t", expires_at: "2000-01-01T00:00:00Z" });
+    expect(login.get()).toBeNull();
     localStorage.setItem("banksman.session", "{");
-    expect(loadToken()).toBeNull();
-    dropToken();
+    expect(login.get()).toBeNull();
+    login.drop();
     expect(localStorage.getItem("banksman.session")).toBeNull();
   });
 });

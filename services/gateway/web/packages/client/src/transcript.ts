@@ -1,7 +1,7 @@
 // A session's conversation from its events. Asks stand where they were raised;
 // whether one still waits is never read from here.
-import type { Ack, Decision, Event, EventData, Events } from "../client/wire";
-import type { Entry, Transcript } from "./state";
+import type { Ack, Decision, Event, EventData, Events } from "./wire.ts";
+import type { Entry, Transcript } from "./state.ts";
 
 export const emptyTranscript: Transcript = { entries: [], cursor: "", loading: true, next: 0 };
 

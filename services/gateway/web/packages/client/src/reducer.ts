@@ -1,10 +1,10 @@
 // The one place where frames become state. Pure: replay and live take the same
 // path, and what waits comes from snapshots and process_state alone.
-import { clockOffset } from "../client/timing";
-import type { ConnStatus } from "../client/socket";
-import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "../client/wire";
-import { type Item, pendingCount, type Session, type State } from "./state";
-import { applyEvents, emptyTranscript } from "./transcript";
+import { clockOffset } from "./timing.ts";
+import type { ConnStatus } from "./transport.ts";
+import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "./wire.ts";
+import { type Item, pendingCount, type Session, type State } from "./state.ts";
+import { applyEvents, emptyTranscript } from "./transcript.ts";
 
 export type Action =
   | { kind: "frame"; frame: InFrame; now: number }

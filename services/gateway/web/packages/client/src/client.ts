@@ -1,0 +1,355 @@
+import { Drafts, type KeyValue, memoryStorage } from "./drafts.ts";
+import { Emitter } from "./emitter.ts";
+import { BusyError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
+import type { Action } from "./reducer.ts";
+import { type Item, pendingCount, pendingKeys, type Session, type State } from "./state.ts";
+import { createStore, type Store } from "./store.ts";
+import { newId } from "./timing.ts";
+import type { Call, ConnStatus, Transport } from "./transport.ts";
+import type { ClientFrame, ClientType, Decision, Event, InFrame, Receipt } from "./wire.ts";
+
+/**
+ * What a person says to a request, without the fields that name it. updated_input
+ * and content are JSON as text: what was typed arrives as it was typed.
+ */
+export type Say = Pick<ClientFrame, "decision" | "answers" | "action" | "message" | "comment" | "scope" | "option_id" | "interrupt"> & {
+  updated_input?: string;
+  content?: string;
+};
+
+/** A command to a session, or the start of one. */
+export type Command = Omit<ClientFrame, "type" | "ref"> & { type: Exclude<ClientType, "auth" | "pong" | "subscribe" | "unsubscribe" | "pending_request_response"> };
+
+/** No word for so long: it may be sent again. Milliseconds. */
+export const UNSURE_AFTER = 5_000;
+/** A worker has this long to take a command. Milliseconds. */
+export const COMMAND_LIMIT = 20_000;
+
+export interface ClientEvents {
+  connection: ConnStatus;
+  /** A snapshot is whole; how many requests wait. */
+  ready: { pending: number };
+  /** A request began to wait. Those of a snapshot come too. */
+  pending: Item;
+  /** A request does not wait any more. */
+  closed: Item;
+  /** How many wait, after each change of it. */
+  count: number;
+  session: Session;
+  /** Steps of a followed session. */
+  events: { session: string; events: Event[] };
+  receipt: Receipt;
+  /** Every frame, after it was taken in. */
+  frame: InFrame;
+}
+
+export interface ClientOptions {
+  transport: Transport;
+  /** Where drafts are kept; without it they last as long as the client. */
+  storage?: KeyValue;
+  store?: Store;
+}
+
+interface Waiting {
+  ref: string;
+  frame: ClientFrame;
+  promise: Promise<Receipt>;
+  settle(r: Receipt): void;
+}
+
+/** A person's view of a gateway: what waits, what is said about it, and a way to answer. */
+export class Client extends Emitter<ClientEvents> {
+  readonly store: Store;
+  readonly drafts: Drafts;
+  private readonly transport: Transport;
+  private readonly waiting = new Map<string, Waiting>(); // by ref
+  private readonly followed = new Map<string, number>();
+  private extraFor = 0;
+
+  constructor(o: ClientOptions) {
+    super();
+    this.transport = o.transport;
+    this.store = o.store ?? createStore();
+    this.drafts = new Drafts(o.storage ?? memoryStorage());
+  }
+
+  get state(): State {
+    return this.store.get();
+  }
+
+  /** Takes up the connection; it comes back by itself until stop. */
+  start(): void {
+    this.transport.open({
+      cursor: () => this.state.cursor,
+      onFrames: (frames) => this.take(frames),
+      onStatus: (status) => this.status(status),
+    });
+  }
+
+  stop(): void {
+    this.transport.close();
+  }
+
+  /** Ends the connection and shows nothing any more: somebody else may sign in. */
+  signOut(): void {
+    this.transport.close();
+    this.status({ status: "signed_out" });
+  }
+
+  /** Tries to connect now instead of when its pause is over. */
+  retry(): void {
+    if (this.state.conn.status === "stopped") this.start();
+    else this.transport.resume();
+  }
+
+  /** Resolves once all that waits is known. */
+  async ready(o: Call = {}): Promise<void> {
+    if (this.state.snapshot === "ready") return;
+    await within<void>(o.signal, (resolve) => this.on("ready", () => resolve()));
+  }
+
+  /** All that waits, oldest first. */
+  pending(): Item[] {
+    const s = this.state;
+    return pendingKeys(s).map((k) => s.items[k]!);
+  }
+
+  item(key: string): Item | undefined {
+    return this.state.items[key];
+  }
+
+  /**
+   * Answers an interaction. Whatever the gateway says is returned as its receipt,
+   * refusals included. Without a word within 5 s it throws NoWordError, and the
+   * same answer may be given again: it keeps its ref and counts once. A connection
+   * that is lost meanwhile makes the answer be sent again when it is back. The
+   * signal ends the waiting, not the answer.
+   */
+  async decide(key: string, say: Say, o: Call = {}): Promise<Receipt> {
+    o.signal?.throwIfAborted();
+    const s = this.state;
+    const item = s.items[key];
+    if (!item) throw new UnknownInteractionError(key);
+    if (item.closed && item.decision) return told(item.decision);
+    const frame: ClientFrame = {
+      type: "pending_request_response",
+      session_id: item.summary.session_key,
+      request_id: key,
+      request_type: item.summary.request_type,
+      digest: item.summary.digest,
+      ...say,
+    };
+    const old = s.sends[key];
+    const same = old !== undefined && JSON.stringify({ ...old.frame, ref: undefined }) === JSON.stringify({ ...frame, ref: undefined });
+    if (old?.state === "sending") {
+      const under = this.waiting.get(old.ref);
+      if (!same || !under) throw new BusyError(key);
+      return within(o.signal, under.promise);
+    }
+    if (s.conn.status !== "online") throw new NotConnectedError();
+    const ref = same ? old.ref : newId();
+    const sent = { ...frame, ref };
+    this.dispatch({ kind: "send", key, ref, frame: sent });
+    if (!this.transport.send(sent)) {
+      this.dispatch({ kind: "unsure", ref });
+      throw new NotConnectedError();
+    }
+    return within(o.signal, this.await(sent, UNSURE_AFTER, () => this.dispatch({ kind: "unsure", ref })));
+  }
+
+  /** Sends a command; a worker carries the same command_id out once, so that sending it again is harmless. */
+  async command(command: Command, o: Call = {}): Promise<Receipt> {
+    o.signal?.throwIfAborted();
+    const frame: ClientFrame = { command_id: newId(), ...command, ref: newId() };
+    if (!this.transport.send(frame)) throw new NotConnectedError();
+    return within(o.signal, this.await(frame, COMMAND_LIMIT));
+  }
+
+  /** Fetches an interaction with its body. It resolves when it is known, or cannot be: item says which. */
+  async load(key: string, o: Call = {}): Promise<void> {
+    if (this.state.items[key]?.load === "loading") return;
+    this.dispatch({ kind: "load", key, state: "loading" });
+    await this.transport.interaction(key, o).then(
+      (interaction) => this.dispatch({ kind: "interaction", interaction }),
+      () => this.dispatch({ kind: "load", key, state: "failed" }),
+    );
+  }
+
+  /** Fetches the newest decisions into the state. */
+  async loadHistory(limit = 50, o: Call = {}): Promise<void> {
+    if (this.state.history.state === "loading") return;
+    this.dispatch({ kind: "history", state: "loading" });
+    await this.transport.interactions("closed", limit, o).then(
+      (interactions) => this.dispatch({ kind: "history-ready", interactions }),
+      () => this.dispatch({ kind: "history", state: "failed" }),
+    );
+  }
+
+  /** Follows a session's transcript (state.transcripts) until the returned function is called or the signal ends. */
+  follow(session: string, o: Call = {}): () => void {
+    if (o.signal?.aborted) return () => undefined;
+    const n = this.followed.get(session) ?? 0;
+    this.followed.set(session, n + 1);
+    if (n === 0) {
+      this.dispatch({ kind: "subscribe", session });
+      this.subscribe(session);
+    }
+    let over = false;
+    const end = () => {
+      if (over) return;
+      over = true;
+      o.signal?.removeEventListener("abort", end);
+      const left = (this.followed.get(session) ?? 1) - 1;
+      if (left > 0) {
+        this.followed.set(session, left);
+        return;
+      }
+      this.followed.delete(session);
+      this.transport.send({ type: "unsubscribe", session_id: session });
+    };
+    o.signal?.addEventListener("abort", end);
+    return end;
+  }
+
+  /** Changes the state by an action of the page's own, and tells of what came of it. */
+  dispatch(a: Action): void {
+    const before = this.state;
+    this.store.dispatch(a);
+    const after = this.state;
+    if (before === after) return;
+    if (before.snapshot === "loading" && after.snapshot === "ready") this.emit("ready", { pending: pendingCount(after) });
+    if (before.items !== after.items && this.has("pending", "closed")) this.compare(before, after);
+    if (before.sessions !== after.sessions) {
+      for (const [key, session] of Object.entries(after.sessions)) if (before.sessions[key] !== session) this.emit("session", session);
+    }
+    if (this.has("count")) {
+      const n = pendingCount(after);
+      if (n !== pendingCount(before) || (before.snapshot !== after.snapshot && after.snapshot === "ready")) this.emit("count", n);
+    }
+  }
+
+  private compare(before: State, after: State): void {
+    for (const [key, item] of Object.entries(after.items)) {
+      const old = before.items[key];
+      if (old === item) continue;
+      if (!item.closed && !old) this.emit("pending", item);
+      // The outcome may be learned later than the end.
+      if (item.closed && (old ? !old.closed : item.watched)) this.emit("closed", item);
+    }
+  }
+
+  private status(status: ConnStatus): void {
+    this.dispatch({ kind: "conn", status });
+    this.emit("connection", status);
+  }
+
+  private take(frames: InFrame[]): void {
+    for (const f of frames) {
+      this.dispatch({ kind: "frame", frame: f, now: Date.now() });
+      if (f.type === "hello") this.afterHello();
+      if (f.type === "event" && f.events) this.emit("events", { session: f.session_key, events: f.events });
+      if (f.type === "receipt") this.receipt(f);
+      this.emit("frame", f);
+    }
+    this.fetchMissing();
+  }
+
+  private receipt(r: Receipt): void {
+    if (r.ref) {
+      this.waiting.get(r.ref)?.settle(r);
+      const key = this.state.refs[r.ref];
+      // The person's own answer is in: the words are in the record now.
+      if (key && (r.status === "accepted" || r.status === "duplicate")) this.drafts.drop(key);
+    }
+    this.emit("receipt", r);
+  }
+
+  private afterHello(): void {
+    for (const session of this.followed.keys()) this.subscribe(session);
+    // Their receipts may have gone with the old connection. The gateway knows a repeat.
+    for (const w of this.waiting.values()) this.transport.send(w.frame);
+  }
+
+  private subscribe(session: string): void {
+    const from = this.state.transcripts[session]?.cursor;
+    this.transport.send({ type: "subscribe", session_id: session, ...(from ? { from } : {}) });
+  }
+
+  /** Waits for the receipt of what was just sent. */
+  private await(frame: ClientFrame & { ref?: string }, limit: number, late?: () => void): Promise<Receipt> {
+    const ref = frame.ref!;
+    let settle!: (r: Receipt) => void;
+    const promise = new Promise<Receipt>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.waiting.delete(ref);
+        late?.();
+        reject(new NoWordError(ref));
+      }, limit);
+      settle = (r) => {
+        clearTimeout(timer);
+        this.waiting.delete(ref);
+        resolve(r);
+      };
+    });
+    promise.catch(() => undefined); // whoever waits may have left
+    this.waiting.set(ref, { ref, frame, promise, settle });
+    return promise;
+  }
+
+  // Endings that were only seen as an absence, and lists longer than a frame holds.
+  private fetchMissing(): void {
+    const s = this.state;
+    if (s.snapshot !== "ready") return;
+    for (const [key, item] of Object.entries(s.items)) {
+      if (item.closed && item.outcome === undefined && item.load === "idle") void this.load(key);
+    }
+    const total = pendingCount(s);
+    const listed = Object.values(s.sessions).reduce((n, x) => n + x.pending.length, 0);
+    const missing = Object.values(s.sessions).some((x) => x.pendingCount > x.pending.length);
+    if (missing && this.extraFor !== total + listed) {
+      this.extraFor = total + listed;
+      this.transport.interactions("pending", 1000).then(
+        (interactions) => this.dispatch({ kind: "extra", interactions }),
+        () => { this.extraFor = 0; },
+      );
+    }
+  }
+}
+
+/** The receipt that the gateway would give for what is known to be decided. */
+function told(decision: Decision): Receipt {
+  return { status: decision.outcome === "expired" ? "expired" : "already_decided", decision };
+}
+
+/** Waits no longer than the signal lets it; start may return what ends its own waiting. */
+async function within<T>(signal: AbortSignal | undefined, what: Promise<T> | ((resolve: (v: T) => void) => () => void)): Promise<T> {
+  signal?.throwIfAborted();
+  let leave: (() => void) | undefined;
+  const stopped = new AbortController();
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      signal?.addEventListener("abort", () => reject(signal.reason), { signal: stopped.signal });
+      if (typeof what === "function") leave = what(resolve);
+      else what.then(resolve, reject);
+    });
+  } finally {
+    stopped.abort();
+    leave?.();
+  }
+}
+
+/** Tries to connect at once when the page is shown again or the network is back; returns what ends that. */
+export function resumeWithPage(client: Client): () => void {
+  const ended = new AbortController();
+  const { signal } = ended;
+  const back = () => {
+    if (client.state.conn.status !== "stopped") client.retry();
+  };
+  const shown = () => {
+    if (document.visibilityState === "visible") back();
+  };
+  document.addEventListener("visibilitychange", shown, { signal });
+  window.addEventListener("online", back, { signal });
+  window.addEventListener("pageshow", shown, { signal });
+  return () => ended.abort();
+}
