@@ -50,6 +50,10 @@ type Options struct {
 	// BaseURL is the address people use, for links; default http:// and the
 	// listener's address.
 	BaseURL string
+	// Origins are other sites, each https://host[:port] or http:// on loopback,
+	// whose pages may embed this gateway. Whoever uses them hands them a session
+	// token, with which they can decide.
+	Origins []string
 	// AllowRemote lets the gateway listen beyond loopback. BaseURL must be
 	// https then: something in front of the gateway has to end TLS.
 	AllowRemote bool
@@ -155,7 +159,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	desk := &ask.Desk{Client: g.asker, Logger: g.log}
 	g.door, err = door.New(door.Options{
 		Engine: g.engine, Asker: desk, Auth: g.auth, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
-		BaseURL: g.base, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
+		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
@@ -200,6 +204,11 @@ func (g *Gateway) bind(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
+	for i, text := range o.Origins {
+		if o.Origins[i], err = parseOrigin(text); err != nil {
+			return err
+		}
+	}
 	addr := o.Addr
 	if g.listen != nil {
 		addr = g.listen.Addr().String()
@@ -235,6 +244,20 @@ func parseBase(text string) (*url.URL, error) {
 	}
 	u.Path = ""
 	return u, nil
+}
+
+// parseOrigin takes an origin as browsers send it. Plain http is for pages of
+// this machine: another's could be changed on the way, and a token with it.
+func parseOrigin(text string) (string, error) {
+	u, err := url.Parse(text)
+	bad := err != nil || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil
+	if bad || strings.ContainsAny(u.Host, `*?[]\`) {
+		return "", fmt.Errorf("gateway: origin %q: want https://host[:port]", text)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(net.JoinHostPort(u.Hostname(), "0"))) {
+		return "", fmt.Errorf("gateway: origin %q: want https, or http on 127.0.0.1 or localhost", text)
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Host), nil
 }
 
 func loopback(addr string) bool {

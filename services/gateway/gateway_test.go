@@ -391,6 +391,11 @@ func TestNewRefuses(t *testing.T) {
 		{"remote without TLS", func(o *gateway.Options) { o.Addr, o.AllowRemote, o.BaseURL = "0.0.0.0:0", true, "http://h.example" }, "https://"},
 		{"remote without an address", func(o *gateway.Options) { o.Addr, o.AllowRemote = "0.0.0.0:0", true }, "https://"},
 		{"a base URL that is none", func(o *gateway.Options) { o.BaseURL = "ftp://x" }, "base URL"},
+		{"an origin that is none", func(o *gateway.Options) { o.Origins = []string{"wiki.example.org"} }, "origin"},
+		{"every origin", func(o *gateway.Options) { o.Origins = []string{"*"} }, "origin"},
+		{"a pattern of origins", func(o *gateway.Options) { o.Origins = []string{"https://*.example.org"} }, "origin"},
+		{"an origin with a path", func(o *gateway.Options) { o.Origins = []string{"https://wiki.example.org/page"} }, "origin"},
+		{"an origin without TLS", func(o *gateway.Options) { o.Origins = []string{"http://wiki.example.org"} }, "want https"},
 		{"a base URL with a path", func(o *gateway.Options) { o.BaseURL = "https://x.example/hitl" }, "base URL"},
 	}
 	for _, r := range rows {

@@ -11,5 +11,7 @@ for (const name of readdirSync("dist/assets").sort()) {
   if (first && name.endsWith(".js")) js += size;
   console.log(`${(size / 1024).toFixed(1).padStart(7)} kB gzip  ${name}${first ? "" : " (later)"}`);
 }
+const elements = gzipSync(readFileSync("dist/elements.js"), { level: 9 }).length;
+console.log(`${(elements / 1024).toFixed(1).padStart(7)} kB gzip  elements.js, for other pages`);
 console.log(`${(js / 1024).toFixed(1).padStart(7)} kB gzip  JavaScript of the first load, budget ${budget / 1024} kB`);
 if (js > budget) process.exit(1);

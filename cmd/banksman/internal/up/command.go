@@ -32,6 +32,10 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	}
 	var level slog.Level
 	fs.StringVar(&o.Listen, "listen", gateway.DefaultAddr, "`address` of the web app; port 0 takes a free one")
+	fs.Func("origin", "`origin` of another site whose pages may embed the elements and call this gateway with a session token; may be repeated", func(s string) error {
+		o.Origins = append(o.Origins, s)
+		return nil
+	})
 	fs.StringVar(&o.Data, "data", stdio.DataDir, "data `directory` (default $XDG_DATA_HOME/banksman or ~/.local/share/banksman)")
 	fs.StringVar(&o.NATS, "nats", "", "`address` of a NATS server that runs already, instead of the embedded one; credentials come from --data")
 	fs.IntVar(&o.NATSPort, "nats-port", 0, "client `port` of the embedded server (default: 4222 if free at the first start, else a free one; then kept)")

@@ -29,11 +29,12 @@ import (
 
 // Options are what a person chooses; the command fills them from its flags.
 type Options struct {
-	Listen      string // where people are served
-	Data        string // everything that lasts
-	NATS        string // an outside server instead of the embedded one
-	NATSPort    int    // of the embedded server; 0 keeps the chosen one
-	Demo        bool   // start the demo session at once
+	Listen      string   // where people are served
+	Origins     []string // of other sites that may embed the gateway
+	Data        string   // everything that lasts
+	NATS        string   // an outside server instead of the embedded one
+	NATSPort    int      // of the embedded server; 0 keeps the chosen one
+	Demo        bool     // start the demo session at once
 	Durability  natsd.Durability
 	TestLogin   string        // file for a session token, unattended tests only
 	Claude      string        // path of the CLI; empty looks it up
@@ -307,7 +308,7 @@ func (s *stack) newGateway(ctx context.Context) error {
 	}
 	s.gateway, err = gateway.New(ctx, gateway.Options{
 		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd,
-		Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
+		Origins: s.Origins, Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
 	})
 	return err
 }

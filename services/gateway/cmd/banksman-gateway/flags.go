@@ -21,6 +21,10 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 	fs.TextVar(&level, "log", level, "log `level`: debug, info, warn or error")
 	fs.StringVar(&o.Addr, "listen", gateway.DefaultAddr, "`address` to serve people on")
 	fs.StringVar(&o.BaseURL, "base-url", "", "`URL` that people use, for links (default: the address above)")
+	fs.Func("origin", "`origin` of another site whose pages may embed the elements and call this gateway with a session token; may be repeated", func(s string) error {
+		o.Origins = append(o.Origins, s)
+		return nil
+	})
 	fs.BoolVar(&o.AllowRemote, "allow-remote", false, "listen beyond loopback; needs an https base URL")
 	fs.DurationVar(&o.OrphanAfter, "orphan-after", 0, "`time` of a worker's silence after which its requests are orphaned (default 5m)")
 	fs.StringVar(&o.Tenant, "tenant", "", "tenant of sessions started here (default \"default\")")

@@ -27,6 +27,9 @@ type Options struct {
 	Hosts []string
 	// BaseURL is the address people use; its origin is trusted.
 	BaseURL *url.URL
+	// Origins are other sites, each scheme://host[:port], whose pages may call
+	// this gateway and load its elements.
+	Origins []string
 	// DefaultCwd is where a new session runs that names no directory.
 	DefaultCwd string
 	// Tenant and Pool are where sessions start that name none.
@@ -53,14 +56,16 @@ func New(o Options) (*Door, error) {
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
 	d.desk = &act.Desk{Engine: o.Engine, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
 	d.hub = socket.NewHub(socket.Options{
-		Desk: d.desk, Auth: o.Auth, Logger: d.log, BaseURL: o.BaseURL, Limits: o.Limits,
+		Desk: d.desk, Auth: o.Auth, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})
 	web, err := newStatic(o.Web)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/api/", jsonErrors(d.routes()))
+	others := newAllowed(o.Origins)
+	mux.Handle("/api/", others.share(jsonErrors(d.routes())))
+	mux.Handle("/"+elementsFile, others.share(web))
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, wire.OK{OK: true}) },
 		"GET /readyz":  d.readyz,
@@ -118,6 +123,9 @@ func (d *Door) guard(next http.Handler) http.Handler {
 	if d.BaseURL != nil {
 		// An address without a scheme and host was refused before.
 		_ = cross.AddTrustedOrigin(d.BaseURL.Scheme + "://" + d.BaseURL.Host)
+	}
+	for _, o := range d.Origins {
+		_ = cross.AddTrustedOrigin(o)
 	}
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusForbidden, "forbidden", "the request comes from another site")

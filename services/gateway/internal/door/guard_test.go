@@ -80,6 +80,47 @@ func TestOtherSitesGetNothing(t *testing.T) {
 	})
 }
 
+func TestAllowedOriginsMayEmbed(t *testing.T) {
+	t.Parallel()
+	const site = "https://wiki.example.org"
+	h := newHouse(t, func(o *door.Options) { o.Origins = []string{site} })
+	a := h.fake.ask(bash("s1", "c1"))
+	preflight := func(path, origin string) (int, http.Header) {
+		status, _, hdr := h.call(http.MethodOptions, path, "", header("Origin", origin),
+			header("Access-Control-Request-Method", "POST"), header("Access-Control-Request-Headers", "authorization,content-type"))
+		return status, hdr
+	}
+	status, hdr := preflight("/api/interactions/x/decision", site)
+	require.Equal(t, 204, status)
+	require.Equal(t, site, hdr.Get("Access-Control-Allow-Origin"))
+	require.Empty(t, hdr.Get("Access-Control-Allow-Credentials"))
+	require.Equal(t, "Authorization, Content-Type, Last-Event-ID", hdr.Get("Access-Control-Allow-Headers"))
+	for _, other := range []string{"https://wiki.example.org.evil.example", "http://wiki.example.org", "https://wiki.example.org:8443", "null", "*"} {
+		status, hdr = preflight("/api/interactions/x/decision", other)
+		require.NotEqual(t, 204, status, other)
+		require.Empty(t, hdr.Get("Access-Control-Allow-Origin"), other)
+		require.Equal(t, "Origin", hdr.Get("Vary"))
+		status, _, _ = h.call(http.MethodPost, "/api/sessions/s1/approve", `{"tool_call_id":"c1"}`, header("Origin", other))
+		require.Equal(t, 403, status, other)
+		_, _, err := h.dial(func(o *websocket.DialOptions) { o.HTTPHeader = http.Header{"Origin": {other}} })
+		require.Error(t, err, other)
+	}
+	require.True(t, h.fake.pending(a))
+	// Nothing but the API and the elements is for others.
+	for path, want := range map[string]string{"/elements.js": site, "/api/sessions": site, "/": "", "/assets/app-abc123.js": "", "/readyz": ""} {
+		_, _, hdr := h.call(http.MethodGet, path, "", header("Origin", site))
+		require.Equal(t, want, hdr.Get("Access-Control-Allow-Origin"), path)
+	}
+	_, _, err := h.dial(func(o *websocket.DialOptions) { o.HTTPHeader = http.Header{"Origin": {site}} })
+	require.NoError(t, err)
+	status, _, hdr = h.call(http.MethodPost, "/api/sessions/s1/approve", `{"tool_call_id":"c1"}`, header("Origin", site), header("Sec-Fetch-Site", "cross-site"))
+	require.Equal(t, 200, status)
+	require.Equal(t, site, hdr.Get("Access-Control-Allow-Origin"))
+	status, raw, hdr := h.call(http.MethodGet, "/api/me", "", header("Origin", site), header("Authorization", "Bearer wrong"))
+	require.Equal(t, 401, status, string(raw))
+	require.Equal(t, site, hdr.Get("Access-Control-Allow-Origin"), "a refusal can be read too")
+}
+
 func TestEveryAnswerIsLockedDown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

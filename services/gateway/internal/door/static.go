@@ -20,7 +20,10 @@ var contentTypes = map[string]string{
 	".webmanifest": "application/manifest+json", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8",
 }
 
-const indexFile = "index.html"
+const (
+	indexFile    = "index.html"
+	elementsFile = "elements.js" // one module with the custom elements, for other pages
+)
 
 // static serves the web app from memory: files by name, and the page for every
 // address that only the page understands.

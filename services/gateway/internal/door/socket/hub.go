@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type Options struct {
 	Auth    *auth.Store
 	Logger  *slog.Logger
 	BaseURL *url.URL // whose origin may connect, beside the request's own host
+	Origins []string // others that may
 	Limits  Limits   // with their defaults
 }
 
@@ -67,8 +69,9 @@ func NewHub(o Options) *Hub {
 // buffers for the request are given back.
 func (h *Hub) Accept(w http.ResponseWriter, r *http.Request) {
 	opts := &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}
+	opts.OriginPatterns = slices.Clone(h.o.Origins)
 	if u := h.o.BaseURL; u != nil {
-		opts.OriginPatterns = []string{u.Scheme + "://" + u.Host}
+		opts.OriginPatterns = append(opts.OriginPatterns, u.Scheme+"://"+u.Host)
 	}
 	buffers := &smallBuffers{ResponseWriter: w}
 	conn, err := websocket.Accept(buffers, r, opts)

@@ -1,5 +1,6 @@
 import { LockKeyhole } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
+import { useCards } from "../ui/context";
 import { Button, inputClass, Key } from "../ui/controls";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
 import { SeenEnd, useNarrow } from "./SeenEnd";
@@ -23,11 +24,13 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const editField = useRef<HTMLTextAreaElement>(null);
   const reasonButton = useRef<HTMLButtonElement>(null);
   const editButton = useRef<HTMLButtonElement>(null);
+  const actions = useRef<HTMLDivElement>(null);
 
   const unseen = payload.filter((b, i) => isLong(b) && !seen.has(i)).length;
   // On a phone the action bar floats above the text; elsewhere it stands at its end.
   const floats = useNarrow();
-  const locked = !body || unseen > 0 || (floats && !end);
+  const { embedded } = useCards();
+  const locked = !body || unseen > 0 || ((floats || embedded) && !end);
   const off = busy || offline;
   const edit = draft.edit ?? body?.input ?? "";
   const editProblem = mode === "edit" ? jsonProblem(edit) : "";
@@ -72,7 +75,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
 
   const allowByKey = () => {
     // From the keyboard the end may still be off screen: first show it.
-    if (!end) document.getElementById(`${id}-actions`)?.scrollIntoView({ block: "end" });
+    if (!end) actions.current?.scrollIntoView({ block: "end" });
     else allow();
   };
 
@@ -190,7 +193,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             </label>
           )}
           {/* On a phone the quiet ones stand above, and Deny and Approve at opposite ends in reach of the thumb. */}
-          <div id={`${id}-actions`} data-actions className="flex items-center gap-2 max-md:contents">
+          <div ref={actions} data-actions className="flex items-center gap-2 max-md:contents">
             <div className="flex flex-wrap max-md:-mx-2.5 max-md:justify-between md:order-2">
               <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
               {canAllow && body?.input !== undefined && (

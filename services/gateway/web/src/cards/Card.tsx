@@ -3,8 +3,9 @@
 import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
-import { useApp, useAppState } from "../ui/context";
+import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
+import { focusedIn } from "../ui/place";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 import { ApprovalCard } from "./ApprovalCard";
 import { Verbatim } from "./blocks";
@@ -53,7 +54,7 @@ function Broken({ item, error, again }: { item: Item; error: Error; again: () =>
 }
 
 function CardBody({ item, send, card, showSession }: { item: Item; send: Send | undefined; card: CardState; showSession: boolean }) {
-  const app = useApp();
+  const app = useCards();
   const state = useAppState();
   const { summary } = item;
   const { key } = summary;
@@ -104,7 +105,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
               <span key={i}>{i > 0 && <span aria-hidden className="px-1.5 text-faint">·</span>}<Verbatim text={part} /></span>
             ))}
             {showSession && session && (
-              <a href={`#/s/${encodeURIComponent(summary.session_key)}`} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>
+              <a {...app.sessionLink(summary.session_key)} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>
             )}
           </p>
           {summary.risk_reason && !summary.headline.endsWith(summary.risk_reason) && <p className="verbatim text-sm text-soft first-letter:uppercase"><Verbatim text={summary.risk_reason} /></p>}
@@ -205,7 +206,7 @@ function useHeldHeight(closed: boolean) {
   const was = useRef(closed);
   const hadFocus = useRef(false);
   // Asked while the old content still stands: afterwards its focus is lost.
-  if (closed && !was.current) hadFocus.current = ref.current?.contains(document.activeElement) ?? false;
+  if (closed && !was.current) hadFocus.current = ref.current?.contains(focusedIn(ref.current)) ?? false;
   useLayoutEffect(() => {
     if (!closed) height.current = ref.current?.offsetHeight ?? 0;
     if (closed && !was.current) {

@@ -2,6 +2,7 @@ import { MessageSquareText } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import type { Answer, AnswerDraft, Draft, Option, Question } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
+import { focusedIn } from "../ui/place";
 import { AgentWords, Header, Verbatim } from "./blocks";
 import type { CardKeys } from "./keys";
 import type { KindProps } from "./kinds";
@@ -82,7 +83,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
   // A digit answers the question that has the focus, else the first open one.
   const choose = (index: number) => {
     if (off) return;
-    const active = document.activeElement?.closest<HTMLElement>("[data-question]")?.dataset.question;
+    const active = focusedIn(root.current)?.closest<HTMLElement>("[data-question]")?.dataset.question;
     const q = questions.find((x) => x.id === active) ?? questions.find((_, i) => !done[i]) ?? questions[0];
     const option = q?.options?.[index];
     if (!q || !option) return;

@@ -1,7 +1,7 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { type Ack, type Decision, draftText, type Item, type Outcome, type Question } from "@banksman/client";
-import { useApp } from "../ui/context";
+import { useCards } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
 import { PayloadBlock, Verbatim } from "./blocks";
 import { clock, isGood, receiptLine } from "./words";
@@ -30,7 +30,7 @@ export interface ReceiptProps {
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
 export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
   const { summary, outcome, decision } = item;
-  const { drafts } = useApp();
+  const { drafts } = useCards();
   const [unsent, setUnsent] = useState(() => (me ? "" : draftText(drafts.load(summary.key))));
   const questions = summary.body?.questions ?? [];
   return (

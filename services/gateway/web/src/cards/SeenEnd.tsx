@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useSyncExternalStore } from "react";
+import { rootOf } from "../ui/place";
 
 function narrow(): MediaQueryList | null {
   return typeof matchMedia === "function" ? matchMedia("(max-width: 47.99rem)") : null;
@@ -34,26 +35,32 @@ export function SeenEnd({ onSeen }: { onSeen: () => void }) {
   // At once where it is plain to see, so that nobody waits for an observer.
   useLayoutEffect(() => {
     const el = ref.current;
-    if (!el || typeof IntersectionObserver === "undefined" || inSight(el)) report.current();
+    // In another page's box only the observer knows what that page cuts off.
+    if (!el || typeof IntersectionObserver === "undefined" || (inSight(el) && rootOf(el) === document)) report.current();
   }, []);
   useEffect(() => {
     const el = ref.current;
     if (!el || typeof IntersectionObserver === "undefined") return;
+    // Scrolling inside of a shadow root is not heard outside.
+    const places = new Set<EventTarget>([document, rootOf(el)]);
     const stop = () => {
       o.disconnect();
-      document.removeEventListener("scroll", look, true);
+      for (const p of places) p.removeEventListener("scroll", look, true);
       window.removeEventListener("resize", look);
     };
+    const embedded = rootOf(el) !== document;
+    let uncut = !embedded;
     const look = () => {
-      if (!inSight(el)) return;
+      if (!uncut || !inSight(el)) return;
       report.current();
       stop();
     };
     const o = new IntersectionObserver((entries) => {
+      if (embedded) uncut = entries.at(-1)?.isIntersecting === true;
       if (entries.some((e) => e.isIntersecting)) look();
     });
     o.observe(el);
-    document.addEventListener("scroll", look, { capture: true, passive: true });
+    for (const p of places) p.addEventListener("scroll", look, { capture: true, passive: true });
     window.addEventListener("resize", look);
     return stop;
   }, []);

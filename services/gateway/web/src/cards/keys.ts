@@ -1,6 +1,7 @@
 // Single keys decide only with focus inside the card, outside text fields, and
 // after a pause: whoever is typing when a card arrives decides nothing.
 import { type FocusEvent, type KeyboardEvent, useRef } from "react";
+import { rootOf } from "../ui/place";
 
 /** Quiet time after the card got focus and after each key, in milliseconds. */
 export const KEY_PAUSE = 400;
@@ -13,7 +14,11 @@ export interface CardKeys {
 const SETTING = "banksman.keys";
 
 export function keysOn(): boolean {
-  return localStorage.getItem(SETTING) !== "off";
+  try {
+    return localStorage.getItem(SETTING) !== "off";
+  } catch {
+    return true; // a page without storage
+  }
 }
 
 export function setKeysOn(on: boolean): void {
@@ -68,7 +73,7 @@ export function useCardKeys(keys: () => CardKeys) {
 }
 
 function moveFocus(from: HTMLElement, step: number): void {
-  const cards = [...document.querySelectorAll<HTMLElement>("article[data-card]")];
+  const cards = [...rootOf(from).querySelectorAll<HTMLElement>("article[data-card]")];
   const next = cards[cards.indexOf(from) + step];
   next?.focus();
 }

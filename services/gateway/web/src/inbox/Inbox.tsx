@@ -1,5 +1,5 @@
 import { ArrowDownNarrowWide, Clock, LoaderCircle } from "lucide-react";
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { Card } from "../cards/Card";
 import { byDeadline, order, pendingKeys } from "@banksman/client";
 import { useAppState } from "../ui/context";
@@ -10,7 +10,7 @@ const MAX_RECEIPTS = 20;
 const KINDS: Record<string, string> = { approval: "Approvals", question: "Questions", form: "Forms" };
 
 /** All that waits, in all sessions. What is decided here stays as a receipt until cleared. */
-export function Inbox() {
+export function Inbox({ empty }: { empty?: ReactNode }) {
   const state = useAppState();
   const pending = pendingKeys(state);
   const [kept, setKept] = useState<readonly string[]>([]);
@@ -52,7 +52,7 @@ export function Inbox() {
             <LoaderCircle size={18} aria-hidden className="animate-spin" />Asking the server what waits…
           </p>
         )}
-        {!loading && pending.length === 0 && <Empty quiet={receipts.length > 0} />}
+        {!loading && pending.length === 0 && (empty ?? <Empty quiet={receipts.length > 0} />)}
         {!loading && pending.length > 0 && visible.length === 0 && <p className="text-soft">Nothing matches these filters. {pending.length} wait in all.</p>}
       </div>
       <div className="order-1 flex flex-wrap items-center gap-x-3 gap-y-2">

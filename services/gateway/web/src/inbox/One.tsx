@@ -1,10 +1,10 @@
 import { useEffect, useState } from "react";
 import { Card } from "../cards/Card";
-import { useApp, useAppState } from "../ui/context";
+import { useAppState, useCards } from "../ui/context";
 
 /** One request by itself: where the link of an alert leads. */
 export function One({ itemKey }: { itemKey: string }) {
-  const app = useApp();
+  const app = useCards();
   const state = useAppState();
   const known = state.items[itemKey] !== undefined;
   const online = state.conn.status === "online";

@@ -1,13 +1,10 @@
 // What a screen may do: the client, and what belongs to this page alone.
 // Components get this object and know no transport.
-import { Client, type Command, type Drafts, Gateway, GatewayError, LoginToken, NotConnectedError, NoWordError, type Receipt, resumeWithPage, type Say, type Store, type Transport, WebSocketTransport } from "@banksman/client";
+import { Client, type Command, Gateway, GatewayError, LoginToken, NotConnectedError, NoWordError, pageStorage, type Receipt, resumeWithPage, type Transport, WebSocketTransport } from "@banksman/client";
+import { sessionHref } from "../ui/route";
+import { type Cards, responder } from "./cards";
 
-export interface App {
-  store: Store;
-  client: Client;
-  drafts: Drafts;
-  /** Sends an answer; what becomes of it shows in the state. */
-  respond(key: string, say: Say): void;
+export interface App extends Cards {
   command(command: Command): Promise<Receipt>;
   demo(): Promise<string>;
   answerCliLogin(code: string, allow: boolean): Promise<void>;
@@ -16,8 +13,10 @@ export interface App {
 
 export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin">;
 
+const storage = pageStorage();
+
 /** The session token of this page. */
-export const login = new LoginToken(localStorage);
+export const login = new LoginToken(storage);
 
 export interface AppOptions {
   api?: Api;
@@ -25,7 +24,7 @@ export interface AppOptions {
 }
 
 export function createApp(o: AppOptions = {}): App & { start(): void; stop(): void } {
-  const client = new Client({ transport: o.transport ?? new WebSocketTransport({ token: login.get }), storage: localStorage });
+  const client = new Client({ transport: o.transport ?? new WebSocketTransport({ token: login.get }), storage });
   const signOut = () => client.signOut();
   const api = o.api ?? new Gateway({ token: login.get }, signOut);
   let leave: (() => void) | undefined;
@@ -43,6 +42,9 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     store: client.store,
     client,
     drafts: client.drafts,
+    respond: responder(client),
+    embedded: false,
+    sessionLink: (key) => ({ href: sessionHref(key) }),
     start() {
       client.start();
       leave = resumeWithPage(client);
@@ -50,11 +52,6 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     stop() {
       leave?.();
       client.stop();
-    },
-    respond(key, say) {
-      if (client.item(key)?.closed) return;
-      // The state says what went wrong, to whoever looks at the card.
-      client.decide(key, say).catch(() => undefined);
     },
     async command(command) {
       try {

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 import { pendingCount, pendingKeys } from "@banksman/client";
-import { useApp, useAppState } from "./context";
+import { useAppState, useCards } from "./context";
 
 /** Speaks politely, outside of the cards, so that it outlives each of them. */
 export function LiveRegion() {
@@ -30,7 +30,7 @@ const FAR = 24 * 3600_000; // ms; beyond this no timer is set
 
 /** Says that time runs out, three times and no more. */
 export function useDeadlineWords(): void {
-  const app = useApp();
+  const app = useCards();
   const state = useAppState();
   const due = pendingKeys(state).map((k) => `${k} ${state.items[k]!.summary.expires_at ?? ""}`).filter((x) => !x.endsWith(" ")).join("\n");
   const { offset } = state;

@@ -103,3 +103,13 @@ export function memoryStorage(): KeyValue {
     removeItem: (k) => void m.delete(k),
   };
 }
+
+/** The page's own storage, or one for its lifetime where it has none. */
+export function pageStorage(): KeyValue {
+  try {
+    void localStorage.length;
+    return localStorage;
+  } catch {
+    return memoryStorage();
+  }
+}

@@ -150,7 +150,7 @@ describe.each(Object.entries(worlds))("D0-30 over %s", (_name, make) => {
     expect(pendingKeys(c.state)).toEqual([a.key]);
   });
 
-  it("B-22: what expired meanwhile says so", async () => {
+  it("what expired meanwhile says so, and what nobody knows is thrown", async () => {
     const w = await world(make);
     const a = bash("a");
     w.memory.ask(a);
