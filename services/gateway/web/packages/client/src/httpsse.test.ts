@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HttpTransport } from "./httpsse.ts";
 import type { ConnStatus } from "./transport.ts";
+import type { InFrame } from "./wire.ts";
 
 let status: ConnStatus[];
 let asked: { url: string; headers: Record<string, string> }[];
@@ -73,5 +74,42 @@ describe("the stream over HTTP", () => {
     t.close();
     await vi.advanceTimersByTimeAsync(600_000);
     expect(asked).toHaveLength(1);
+  });
+});
+
+describe("a session's stream", () => {
+  it("the events of one cursor stay together however they arrive, and deltas stand for themselves", async () => {
+    let push!: (text: string) => void;
+    const stream = (first: string) => () => {
+      const body = new ReadableStream<Uint8Array>({
+        start(c) {
+          push = (text) => c.enqueue(new TextEncoder().encode(text));
+          push(first);
+        },
+      });
+      return Promise.resolve(new Response(body));
+    };
+    const got: InFrame[] = [];
+    const answers = [stream('data: {"type":"hello","server_time":"","cursor":"h"}\n\n'), stream("event: reset\ndata: {}\n\n: live\n\n")];
+    const t = new HttpTransport({ gateway: "http://x", token: () => "T", fetch: () => answers.shift()!() });
+    t.open({ cursor: () => "", onFrames: (f) => got.push(...f), onStatus: () => undefined });
+    await vi.advanceTimersByTimeAsync(0);
+    t.send({ type: "subscribe", session_id: "default.agents.s1", ref: "r" });
+    const since = async (text: string) => {
+      await vi.advanceTimersByTimeAsync(0);
+      got.length = 0;
+      push(text);
+      await vi.advanceTimersByTimeAsync(0);
+      return got.map((f) => (f.type === "event" ? [f.cursor, f.events!.map((e) => e.type).join(" ")] : f.type));
+    };
+    await vi.advanceTimersByTimeAsync(0);
+    expect(got.map((f) => f.type)).toEqual(["hello", "receipt", "event"]);
+    expect(got[2]).toMatchObject({ session_key: "default.agents.s1", session_id: "s1", reset: true, events: [] });
+    expect(await since("event: interaction_pending\ndata: {}\n\n")).toEqual([]);
+    expect(await since("event: interaction_request\ndata: {}\n\nid: c1\nevent: appr")).toEqual([]);
+    expect(await since("oval_required\ndata: {}\n\nevent: text_delta\ndata: {}\n\n")).toEqual([["c1", "interaction_pending interaction_request approval_required text_delta"]]);
+    expect(await since("event: text_delta\ndata: {}\n\nevent: text\ndata: {}\n\n")).toEqual([["c1", "text_delta"]]);
+    expect(await since("id: c2\nevent: done\ndata: {}\n\n")).toEqual([["c2", "text done"]]);
+    t.close();
   });
 });

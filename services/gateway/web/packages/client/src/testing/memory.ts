@@ -33,6 +33,8 @@ export class MemoryGateway {
   private readonly commands = new Set<string>();
   /** Decide and command wait here before they answer, for tests of lost words. */
   gate: Promise<void> = Promise.resolve();
+  /** Answers are lost on their way. */
+  deaf = false;
   /** How often each answer was given to the gateway, by ref. */
   readonly heard: string[] = [];
   readonly carriedOut: CommandFrame[] = [];
@@ -44,6 +46,7 @@ export class MemoryGateway {
       subscribe: (session, o, onFrames) => this.subscribe(session, o, onFrames),
       decide: async (frame, o) => {
         this.heard.push(frame.ref ?? "");
+        if (this.deaf) await new Promise((_, reject) => o.signal.addEventListener("abort", reject));
         const r = this.decide(person, frame);
         await this.gate;
         o.signal.throwIfAborted();
