@@ -8,6 +8,14 @@
  */
 export type Time = string;
 /**
+ * Outcome is how an interaction ended. The nine are never merged.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Outcome".
+ */
+export type Outcome =
+  "allowed" | "denied" | "answered" | "clarify" | "dismissed" | "expired" | "cancelled" | "orphaned" | "invalid";
+/**
  * A list, or a map by question id, index or text. A text is one option's value or label, free text, or, where several may be chosen, labels joined by ", " or a JSON list.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -25,14 +33,6 @@ export type Answers =
  * via the `definition` "Duration".
  */
 export type Duration = string;
-/**
- * Outcome is how an interaction ended. The nine are never merged.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Outcome".
- */
-export type Outcome =
-  "allowed" | "denied" | "answered" | "clarify" | "dismissed" | "expired" | "cancelled" | "orphaned" | "invalid";
 /**
  * Event is one step; data by type as listed in package hitl, with tool input as display text.
  *
@@ -118,6 +118,209 @@ export interface Ack {
   detail?: string;
 }
 /**
+ * ActiveProcesses is one page of the snapshot; the last has more false. Until then a client must not say that nothing waits.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ActiveProcesses".
+ */
+export interface ActiveProcesses {
+  type: "active_processes";
+  cursor: string;
+  sessions: null | ProcessState[];
+  more: boolean;
+}
+/**
+ * ProcessState is a session with what waits in it. Sent whole after every change: absence of a pending request clears it everywhere.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ProcessState".
+ */
+export interface ProcessState {
+  type?: "process_state";
+  cursor?: string;
+  /**
+   * session_key is unique over tenants and owners; SessionID is the asker's own name for it.
+   */
+  session_key: string;
+  v: number;
+  session_id: string;
+  project_id?: string;
+  tenant: string;
+  owner: string;
+  worker: string;
+  generation: number;
+  runtime: string;
+  title?: string;
+  cwd?: string;
+  state: string;
+  started_at: Time;
+  state_changed_at: Time;
+  mode?: string;
+  model?: string;
+  /**
+   * bytes
+   */
+  memory?: number;
+  error?: string;
+  kill_reason?: string;
+  /**
+   * unreachable says that the worker misses its heartbeats; answers are still taken.
+   */
+  unreachable?: boolean;
+  /**
+   * pending_requests are what waits, oldest first, at most MaxPending of pending_count; pending_request is the first of them.
+   */
+  pending_count: number;
+  pending_requests: null | Summary[];
+  pending_request?: Summary;
+  /**
+   * closed are the interactions that this change ended.
+   */
+  closed?: Closed[];
+}
+/**
+ * Summary is an interaction in a list. It stays under 2 KiB without body.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Summary".
+ */
+export interface Summary {
+  request_id: string;
+  /**
+   * unique over tenants and owners
+   */
+  key: string;
+  request_type: string;
+  kind: string;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+  session_id: string;
+  session_key: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  agent_name?: string;
+  tool_name?: string;
+  tool_call_id?: string;
+  /**
+   * made from data by the server
+   */
+  headline: string;
+  /**
+   * the agent's own words
+   */
+  title: string;
+  tool_input?: string;
+  /**
+   * tool_input is not whole: fetch the body before deciding
+   */
+  cut?: boolean;
+  digest: string;
+  risk: string;
+  risk_reason?: string;
+  created_at: Time;
+  attention_at?: Time;
+  expires_at?: Time;
+  server_time: Time;
+  /**
+   * above 1: asked again
+   */
+  attempt?: number;
+  unreachable?: boolean;
+  body?: Body;
+}
+/**
+ * Body is what a person must see of an interaction before deciding: display text only, nothing for a browser to parse.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Body".
+ */
+export interface Body {
+  blocks?: Block[];
+  questions?: Question[];
+  /**
+   * of a form, as text
+   */
+  schema?: string;
+  message?: string;
+  reason?: string;
+  cwd?: string;
+  options?: AgentOption[];
+  /**
+   * what may be answered
+   */
+  verbs: null | string[];
+  /**
+   * once, and session where the agent offers it
+   */
+  scopes: null | ("once" | "session")[];
+  /**
+   * the whole tool input as JSON text, for editing
+   */
+  input?: string;
+}
+/**
+ * Block is one part of a request as people see it, ready to be shown as plain text. Every channel shows the same blocks.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Block".
+ */
+export interface Block {
+  label: string;
+  /**
+   * form is command, text, path, content, diff or json.
+   */
+  form: string;
+  text?: string;
+  /**
+   * old and new are the two sides of a diff.
+   */
+  old?: string;
+  new?: string;
+  /**
+   * lines counts the lines of text, or of new in a diff.
+   */
+  lines?: number;
+  /**
+   * hidden counts the characters that are shown as tokens.
+   */
+  hidden?: number;
+  /**
+   * pushed says that blanks or empty lines push a part out of sight.
+   */
+  pushed?: boolean;
+}
+/**
+ * question is a question as browsers show it; every text is display text.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Question".
+ */
+export interface Question {
+  id: string;
+  header?: string;
+  question: string;
+  options: null | Option[];
+  multi_select: boolean;
+  allow_other: boolean;
+  free_text_exclusive?: boolean;
+  required: boolean;
+}
+/**
+ * Option is a choice as browsers show it. value is sent back as it is.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Option".
+ */
+export interface Option {
+  value: string;
+  label: string;
+  description?: string;
+  preview?: string;
+}
+/**
  * AgentOption is a choice of the agent's own, answered by its option_id.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -134,6 +337,111 @@ export interface AgentOption {
   effect: string;
 }
 /**
+ * Closed is an interaction that has its outcome.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Closed".
+ */
+export interface Closed {
+  request_id: string;
+  /**
+   * unique over tenants and owners
+   */
+  key: string;
+  request_type: string;
+  kind: string;
+  /**
+   * tool or questionnaire
+   */
+  presentation: string;
+  session_id: string;
+  session_key: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  agent_name?: string;
+  tool_name?: string;
+  tool_call_id?: string;
+  /**
+   * made from data by the server
+   */
+  headline: string;
+  /**
+   * the agent's own words
+   */
+  title: string;
+  tool_input?: string;
+  /**
+   * tool_input is not whole: fetch the body before deciding
+   */
+  cut?: boolean;
+  digest: string;
+  risk: string;
+  risk_reason?: string;
+  created_at: Time;
+  attention_at?: Time;
+  expires_at?: Time;
+  server_time: Time;
+  /**
+   * above 1: asked again
+   */
+  attempt?: number;
+  unreachable?: boolean;
+  body?: Body;
+  /**
+   * closed
+   */
+  state: "closed";
+  outcome: Outcome;
+  decision?: Decision;
+  trail?: Ack[];
+}
+/**
+ * Decision is the one accepted answer, with the exact bytes of its request.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Decision".
+ */
+export interface Decision {
+  v: number;
+  decision_id: string;
+  interaction_id: string;
+  digest: string;
+  outcome: Outcome;
+  option_id?: string;
+  updated_input?: unknown;
+  answers?: Answer[];
+  /**
+   * once (default) or session
+   */
+  scope?: string;
+  rule?: string;
+  /**
+   * for the agent
+   */
+  message?: string;
+  /**
+   * for the record only
+   */
+  comment?: string;
+  interrupt?: boolean;
+  /**
+   * of an invalid request
+   */
+  fields?: Field[];
+  principal: Principal;
+  channel: string;
+  /**
+   * link, chat_account, session or step_up
+   */
+  assurance?: string;
+  policy: Policy;
+  decided_at: Time;
+  request_seq: number;
+  requested_at: Time;
+  request_b64?: string;
+}
+/**
  * Answer is the answer to one question: chosen option values, free text, or both.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -144,6 +452,41 @@ export interface Answer {
   values: null | string[];
   other?: string;
   notes?: string;
+}
+/**
+ * field is one problem of an input, by the name of the field that has it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Field".
+ */
+export interface Field {
+  field: string;
+  problem: string;
+}
+/**
+ * Principal is who decided.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Principal".
+ */
+export interface Principal {
+  /**
+   * person, service, rule, system or asker
+   */
+  kind: string;
+  id: string;
+  name?: string;
+}
+/**
+ * Policy is what the gateway computed when it admitted the request.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Policy".
+ */
+export interface Policy {
+  version: string;
+  risk: string;
+  audience?: string;
 }
 /**
  * An answer in parts: chosen values or labels, free text, or both.
@@ -362,86 +705,6 @@ export interface AskReply {
   decision?: Decision;
 }
 /**
- * Decision is the one accepted answer, with the exact bytes of its request.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Decision".
- */
-export interface Decision {
-  v: number;
-  decision_id: string;
-  interaction_id: string;
-  digest: string;
-  outcome: Outcome;
-  option_id?: string;
-  updated_input?: unknown;
-  answers?: Answer[];
-  /**
-   * once (default) or session
-   */
-  scope?: string;
-  rule?: string;
-  /**
-   * for the agent
-   */
-  message?: string;
-  /**
-   * for the record only
-   */
-  comment?: string;
-  interrupt?: boolean;
-  /**
-   * of an invalid request
-   */
-  fields?: Field[];
-  principal: Principal;
-  channel: string;
-  /**
-   * link, chat_account, session or step_up
-   */
-  assurance?: string;
-  policy: Policy;
-  decided_at: Time;
-  request_seq: number;
-  requested_at: Time;
-  request_b64?: string;
-}
-/**
- * field is one problem of an input, by the name of the field that has it.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Field".
- */
-export interface Field {
-  field: string;
-  problem: string;
-}
-/**
- * Principal is who decided.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Principal".
- */
-export interface Principal {
-  /**
-   * person, service, rule, system or asker
-   */
-  kind: string;
-  id: string;
-  name?: string;
-}
-/**
- * Policy is what the gateway computed when it admitted the request.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Policy".
- */
-export interface Policy {
-  version: string;
-  risk: string;
-  audience?: string;
-}
-/**
  * Attachment is an image or a document beside a prompt.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -471,95 +734,6 @@ export interface AttachmentData {
   name?: string | null;
 }
 /**
- * Block is one part of a request as people see it, ready to be shown as plain text. Every channel shows the same blocks.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Block".
- */
-export interface Block {
-  label: string;
-  /**
-   * form is command, text, path, content, diff or json.
-   */
-  form: string;
-  text?: string;
-  /**
-   * old and new are the two sides of a diff.
-   */
-  old?: string;
-  new?: string;
-  /**
-   * lines counts the lines of text, or of new in a diff.
-   */
-  lines?: number;
-  /**
-   * hidden counts the characters that are shown as tokens.
-   */
-  hidden?: number;
-  /**
-   * pushed says that blanks or empty lines push a part out of sight.
-   */
-  pushed?: boolean;
-}
-/**
- * Body is what a person must see of an interaction before deciding: display text only, nothing for a browser to parse.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Body".
- */
-export interface Body {
-  blocks?: Block[];
-  questions?: Question[];
-  /**
-   * of a form, as text
-   */
-  schema?: string;
-  message?: string;
-  reason?: string;
-  cwd?: string;
-  options?: AgentOption[];
-  /**
-   * what may be answered
-   */
-  verbs: null | string[];
-  /**
-   * once, and session where the agent offers it
-   */
-  scopes: null | ("once" | "session")[];
-  /**
-   * the whole tool input as JSON text, for editing
-   */
-  input?: string;
-}
-/**
- * question is a question as browsers show it; every text is display text.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Question".
- */
-export interface Question {
-  id: string;
-  header?: string;
-  question: string;
-  options: null | Option[];
-  multi_select: boolean;
-  allow_other: boolean;
-  free_text_exclusive?: boolean;
-  required: boolean;
-}
-/**
- * Option is a choice as browsers show it. value is sent back as it is.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Option".
- */
-export interface Option {
-  value: string;
-  label: string;
-  description?: string;
-  preview?: string;
-}
-/**
  * CLIAnswer is a person's word on a terminal.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -570,6 +744,32 @@ export interface CLIAnswer {
    * absent is no answer
    */
   allow: boolean;
+}
+/**
+ * CLILogin tells of a terminal that waits to be confirmed.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLILogin".
+ */
+export interface CLILogin {
+  type: "cli_login";
+  code: string;
+  /**
+   * what the terminal calls itself
+   */
+  name: string;
+  requested_at: Time;
+  expires_at: Time;
+}
+/**
+ * CLILoginSettled tells that this terminal was answered, or waited too long.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CLILoginSettled".
+ */
+export interface CLILoginSettled {
+  type: "cli_login_settled";
+  code: string;
 }
 /**
  * CLIRequest is a terminal that wants to act for a person, and waits for a person who sees the same code there to say so.
@@ -594,66 +794,6 @@ export interface CLIRequest {
  */
 export interface CLIRequests {
   requests: null | CLIRequest[];
-}
-/**
- * Closed is an interaction that has its outcome.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Closed".
- */
-export interface Closed {
-  request_id: string;
-  /**
-   * unique over tenants and owners
-   */
-  key: string;
-  request_type: string;
-  kind: string;
-  /**
-   * tool or questionnaire
-   */
-  presentation: string;
-  session_id: string;
-  session_key: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  agent_name?: string;
-  tool_name?: string;
-  tool_call_id?: string;
-  /**
-   * made from data by the server
-   */
-  headline: string;
-  /**
-   * the agent's own words
-   */
-  title: string;
-  tool_input?: string;
-  /**
-   * tool_input is not whole: fetch the body before deciding
-   */
-  cut?: boolean;
-  digest: string;
-  risk: string;
-  risk_reason?: string;
-  created_at: Time;
-  attention_at?: Time;
-  expires_at?: Time;
-  server_time: Time;
-  /**
-   * above 1: asked again
-   */
-  attempt?: number;
-  unreachable?: boolean;
-  body?: Body;
-  /**
-   * closed
-   */
-  state: "closed";
-  outcome: Outcome;
-  decision?: Decision;
-  trail?: Ack[];
 }
 /**
  * An id that makes a repetition harmless.
@@ -714,6 +854,24 @@ export interface DecisionBody {
   session_id?: string;
   request_id?: string;
   request_type?: string;
+}
+/**
+ * Delivery tells what became of a decision at the asker.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Delivery".
+ */
+export interface Delivery {
+  type: "delivery";
+  cursor: string;
+  request_id: string;
+  key: string;
+  session_key: string;
+  v: number;
+  stage: string;
+  decision_id: string;
+  at: Time;
+  detail?: string;
 }
 /**
  * DoneData is the data of done.
@@ -1011,59 +1169,6 @@ export interface InteractionRequestEvent {
   data: Summary;
 }
 /**
- * Summary is an interaction in a list. It stays under 2 KiB without body.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Summary".
- */
-export interface Summary {
-  request_id: string;
-  /**
-   * unique over tenants and owners
-   */
-  key: string;
-  request_type: string;
-  kind: string;
-  /**
-   * tool or questionnaire
-   */
-  presentation: string;
-  session_id: string;
-  session_key: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  agent_name?: string;
-  tool_name?: string;
-  tool_call_id?: string;
-  /**
-   * made from data by the server
-   */
-  headline: string;
-  /**
-   * the agent's own words
-   */
-  title: string;
-  tool_input?: string;
-  /**
-   * tool_input is not whole: fetch the body before deciding
-   */
-  cut?: boolean;
-  digest: string;
-  risk: string;
-  risk_reason?: string;
-  created_at: Time;
-  attention_at?: Time;
-  expires_at?: Time;
-  server_time: Time;
-  /**
-   * above 1: asked again
-   */
-  attempt?: number;
-  unreachable?: boolean;
-  body?: Body;
-}
-/**
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "QuestionPromptEvent".
  */
@@ -1103,6 +1208,49 @@ export interface InteractionResponseEvent {
    */
   cursor?: string;
   data: Closed;
+}
+/**
+ * events carries one or more steps of a subscribed session's stream, in order.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Events".
+ */
+export interface Events {
+  type: "event";
+  session_id: string;
+  session_key: string;
+  cursor: string;
+  events: null | Event[];
+  /**
+   * reset says that the stream starts anew from its beginning: drop what is held of this session.
+   */
+  reset?: boolean;
+  /**
+   * more says that the replay goes on in the next frame.
+   */
+  more?: boolean;
+}
+/**
+ * Hello is the first frame after a good Auth. recovered says that the client's cursor was still good and only what it missed follows; otherwise a snapshot in ActiveProcesses frames does.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Hello".
+ */
+export interface Hello {
+  type: "hello";
+  protocol: number;
+  cursor: string;
+  server_time: Time;
+  principal: Principal;
+  recovered: boolean;
+  /**
+   * runtimes are what the reachable workers can start; empty: no worker.
+   */
+  runtimes: null | string[];
+  /**
+   * default_cwd is where a new session would run.
+   */
+  default_cwd?: string;
 }
 /**
  * Interaction is the whole of one, as GET /api/interactions/{id} returns it.
@@ -1243,53 +1391,14 @@ export interface OK {
   ok: boolean;
 }
 /**
- * ProcessState is a session with what waits in it. Sent whole after every change: absence of a pending request clears it everywhere.
+ * Ping asks the client for a Pong.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "ProcessState".
+ * via the `definition` "Ping".
  */
-export interface ProcessState {
-  type?: "process_state";
-  cursor?: string;
-  /**
-   * session_key is unique over tenants and owners; SessionID is the asker's own name for it.
-   */
-  session_key: string;
-  v: number;
-  session_id: string;
-  project_id?: string;
-  tenant: string;
-  owner: string;
-  worker: string;
-  generation: number;
-  runtime: string;
-  title?: string;
-  cwd?: string;
-  state: string;
-  started_at: Time;
-  state_changed_at: Time;
-  mode?: string;
-  model?: string;
-  /**
-   * bytes
-   */
-  memory?: number;
-  error?: string;
-  kill_reason?: string;
-  /**
-   * unreachable says that the worker misses its heartbeats; answers are still taken.
-   */
-  unreachable?: boolean;
-  /**
-   * pending_requests are what waits, oldest first, at most MaxPending of pending_count; pending_request is the first of them.
-   */
-  pending_count: number;
-  pending_requests: null | Summary[];
-  pending_request?: Summary;
-  /**
-   * closed are the interactions that this change ended.
-   */
-  closed?: Closed[];
+export interface Ping {
+  type: "ping";
+  server_time: Time;
 }
 /**
  * Receipt answers every client frame that has a ref.
@@ -1337,6 +1446,21 @@ export interface SessionToken {
   expires_at: Time;
 }
 /**
+ * SignedIn tells that somebody signed in with this person's rights.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SignedIn".
+ */
+export interface SignedIn {
+  type: "signed_in";
+  name: string;
+  /**
+   * link, cli or test
+   */
+  via: string;
+  at: Time;
+}
+/**
  * A session to start.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1359,18 +1483,6 @@ export interface StartBody {
   pool?: string;
 }
 /**
- * ActiveProcesses is one page of the snapshot; the last has more false. Until then a client must not say that nothing waits.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "ActiveProcesses".
- */
-export interface ActiveProcesses {
-  type: "active_processes";
-  cursor: string;
-  sessions: null | ProcessState[];
-  more: boolean;
-}
-/**
  * The first frame of a client. Without a cursor, or with one that is not good any more, a snapshot follows.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1380,32 +1492,6 @@ export interface Auth {
   type: "auth";
   token: string;
   cursor?: string;
-}
-/**
- * CLILogin tells of a terminal that waits to be confirmed.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "CLILogin".
- */
-export interface CLILogin {
-  type: "cli_login";
-  code: string;
-  /**
-   * what the terminal calls itself
-   */
-  name: string;
-  requested_at: Time;
-  expires_at: Time;
-}
-/**
- * CLILoginSettled tells that this terminal was answered, or waited too long.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "CLILoginSettled".
- */
-export interface CLILoginSettled {
-  type: "cli_login_settled";
-  code: string;
 }
 /**
  * Asks for the events of a session, after from or from its beginning.
@@ -1577,92 +1663,6 @@ export interface SetMode {
  */
 export interface Pong {
   type: "pong";
-}
-/**
- * Delivery tells what became of a decision at the asker.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Delivery".
- */
-export interface Delivery {
-  type: "delivery";
-  cursor: string;
-  request_id: string;
-  key: string;
-  session_key: string;
-  v: number;
-  stage: string;
-  decision_id: string;
-  at: Time;
-  detail?: string;
-}
-/**
- * events carries one or more steps of a subscribed session's stream, in order.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Events".
- */
-export interface Events {
-  type: "event";
-  session_id: string;
-  session_key: string;
-  cursor: string;
-  events: null | Event[];
-  /**
-   * reset says that the stream starts anew from its beginning: drop what is held of this session.
-   */
-  reset?: boolean;
-  /**
-   * more says that the replay goes on in the next frame.
-   */
-  more?: boolean;
-}
-/**
- * Hello is the first frame after a good Auth. recovered says that the client's cursor was still good and only what it missed follows; otherwise a snapshot in ActiveProcesses frames does.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Hello".
- */
-export interface Hello {
-  type: "hello";
-  protocol: number;
-  cursor: string;
-  server_time: Time;
-  principal: Principal;
-  recovered: boolean;
-  /**
-   * runtimes are what the reachable workers can start; empty: no worker.
-   */
-  runtimes: null | string[];
-  /**
-   * default_cwd is where a new session would run.
-   */
-  default_cwd?: string;
-}
-/**
- * Ping asks the client for a Pong.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Ping".
- */
-export interface Ping {
-  type: "ping";
-  server_time: Time;
-}
-/**
- * SignedIn tells that somebody signed in with this person's rights.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "SignedIn".
- */
-export interface SignedIn {
-  type: "signed_in";
-  name: string;
-  /**
-   * link, cli or test
-   */
-  via: string;
-  at: Time;
 }
 
 export const PROTOCOL = 1;
