@@ -233,6 +233,9 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodOptions && req.Header.Get("Access-Control-Request-Method") != "" {
+		return t.Base.RoundTrip(req) // a preflight is between browser and server
+	}
 	x := &exchange{method: req.Method, url: req.URL, header: req.Header}
 	if req.Body != nil {
 		raw, err := io.ReadAll(req.Body)
