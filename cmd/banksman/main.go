@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/banksman/banksman/cmd/banksman/internal/admin"
+	"github.com/banksman/banksman/cmd/banksman/internal/audit"
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
 	"github.com/banksman/banksman/cmd/banksman/internal/up"
@@ -24,6 +26,9 @@ const usage = `Banksman asks a person before an agent acts.
   banksman login           a new link for the browser, or --cli for this terminal
   banksman export KEY      one decision, as it stands in the record, into a file
   banksman verify FILE     check such a file, without a network
+  banksman audit           the whole record as a chained file, and its check
+  banksman users           who may sign in, and what they may do
+  banksman tokens          tokens by which programs act
   banksman creds           write accounts, credentials and the server configuration
 
 Each command explains itself with --help.
@@ -44,7 +49,8 @@ func dispatch(ctx context.Context, args []string) int {
 	commands := map[string]func(context.Context, []string, cli.Stdio) int{
 		"up": up.Command, "creds": creds.Command, "ask": cli.Ask, "pending": cli.Pending,
 		"decide": cli.Decide, "answer": cli.Answer, "login": cli.Login,
-		"export": cli.Export, "verify": cli.Verify,
+		"export": cli.Export, "verify": cli.Verify, "audit": audit.Command,
+		"users": admin.Users, "tokens": admin.Tokens,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(os.Stdout, usage)

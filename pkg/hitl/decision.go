@@ -52,6 +52,8 @@ type Policy struct {
 	Version  string `json:"version"`
 	Risk     string `json:"risk"`
 	Audience string `json:"audience,omitempty"`
+	// Role is the one by which somebody decided, in a decision.
+	Role string `json:"role,omitempty"`
 }
 
 // Answer is the answer to one question: chosen option values, free text, or both.
@@ -87,6 +89,8 @@ type Decision struct {
 	Principal   Principal `json:"principal"`
 	Channel     string    `json:"channel"`
 	Assurance   string    `json:"assurance,omitempty"` // link, chat_account, session or step_up
+	From        string    `json:"from,omitempty"`      // address it came from, as the gateway saw it
+	Shown       string    `json:"shown,omitempty"`     // digest of what was shown of the request
 	Policy      Policy    `json:"policy"`
 	DecidedAt   time.Time `json:"decided_at"`
 	RequestSeq  uint64    `json:"request_seq"`

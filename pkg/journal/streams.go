@@ -8,8 +8,8 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// SessionsBucket is the key-value bucket of people's sessions and link tokens.
-const SessionsBucket = "hitl_sessions"
+// The buckets: of people's sessions and links, which end; of people and tokens, which stay.
+const SessionsBucket, UsersBucket = "hitl_sessions", "hitl_users"
 
 // Sizes, in bytes.
 const (
@@ -52,6 +52,7 @@ var defaultMaxBytes = map[string]int64{
 	Transcripts:            8 << 30,
 	Work:                   256 << 20,
 	"KV_" + SessionsBucket: 64 << 20,
+	"KV_" + UsersBucket:    64 << 20,
 }
 
 // Pool names a pool of workers.
@@ -110,6 +111,8 @@ func stream(name string, maxMsg int, maxAge time.Duration, subjects ...string) s
 // once makes the server refuse a second message on a subject, whoever sends it.
 var once = spec{"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": true}
 
+var keyed = spec{"max_msgs_per_subject": 1, "discard": "new", "deny_delete": true, "allow_rollup_hdrs": true} // as key-value clients expect it
+
 // streams lists all streams as Config wants them.
 func (c Config) streams() []spec {
 	all := []spec{
@@ -121,10 +124,8 @@ func (c Config) streams() []spec {
 		stream(Events, MaxEventMsg, LogAge, "hitl.ixe.>", "hitl.sgw.>").with(spec{"deny_delete": true}),
 		stream(Transcripts, MaxRequestMsg, LogAge, "hitl.evt.>", "hitl.ses.>", "hitl.ack.>"),
 		stream(Work, 7<<20, LogAge, "hitl.work.>").with(spec{"retention": "workqueue"}),
-		// The form that key-value clients expect; only gateways write it.
-		stream("KV_"+SessionsBucket, 64<<10, SessionAge, "$KV."+SessionsBucket+".>").with(spec{
-			"max_msgs_per_subject": 1, "discard": "new", "deny_delete": true, "allow_rollup_hdrs": true,
-		}),
+		stream("KV_"+SessionsBucket, 64<<10, SessionAge, "$KV."+SessionsBucket+".>").with(keyed),
+		stream("KV_"+UsersBucket, 64<<10, 0, "$KV."+UsersBucket+".>").with(keyed),
 	}
 	for _, s := range all {
 		if n := c.MaxBytes[s.name()]; n > 0 {

@@ -206,6 +206,8 @@ type Delivery struct {
 	RequestID  string `json:"request_id"`
 	Key        string `json:"key"`
 	SessionKey string `json:"session_key"`
+	ProjectID  string `json:"project_id,omitempty"`
+	Kind       string `json:"kind,omitempty"`
 	hitl.Ack
 }
 

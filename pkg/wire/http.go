@@ -23,8 +23,11 @@ type Me struct {
 	Principal hitl.Principal `json:"principal"`
 	Channel   string         `json:"channel"` // of what is decided with it
 	Assurance string         `json:"assurance"`
-	Via       string         `json:"via"` // how the person signed in: link, cli or test
+	Via       string         `json:"via"` // how the person signed in: link, cli, passkey, oidc, token or test
 	ExpiresAt time.Time      `json:"expires_at"`
+	Roles     []Grant        `json:"roles"`
+	Passkey   bool           `json:"passkey"` // the person has one
+	Manages   bool           `json:"manages"` // this session may manage people and tokens
 }
 
 // OK says that it was done.

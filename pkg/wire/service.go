@@ -77,6 +77,8 @@ type LoginCall struct {
 	CLI  bool   `json:"cli,omitempty"`
 	Poll string `json:"poll,omitempty"` // the secret of an earlier CLI request
 	Name string `json:"name,omitempty"` // what the confirmation shows, for example the host
+	// Manage asks that the terminal may manage people and tokens as well.
+	Manage bool `json:"manage,omitempty"`
 }
 
 // LoginReply is the reply: URL for a link; Code and Poll while a CLI request

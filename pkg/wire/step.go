@@ -83,6 +83,7 @@ type PendingData struct {
 	ToolName      string `json:"tool_name"`
 	Pending       bool   `json:"pending"`
 	Presentation  string `json:"presentation"` // tool or questionnaire
+	ProjectID     string `json:"project_id,omitempty"`
 }
 
 // ApprovalData is the data of approval_required, the request in simple form.
@@ -92,6 +93,7 @@ type ApprovalData struct {
 	ToolName      string `json:"tool_name"`
 	Input         string `json:"input"` // JSON text to show
 	Cut           bool   `json:"cut"`   // Input is not whole
+	ProjectID     string `json:"project_id,omitempty"`
 }
 
 // QuestionData is the data of question_prompt, the request in simple form.
@@ -100,4 +102,5 @@ type QuestionData struct {
 	InteractionID string     `json:"interaction_id"`
 	Questions     []Question `json:"questions"`
 	Cut           bool       `json:"cut"` // Questions are to be fetched
+	ProjectID     string     `json:"project_id,omitempty"`
 }

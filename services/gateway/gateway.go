@@ -27,6 +27,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 	"github.com/banksman/banksman/services/gateway/web"
@@ -74,6 +75,8 @@ type Options struct {
 	// PersonName is what the person who signs in is called; default the name
 	// of the operating system's user.
 	PersonName string
+	// OIDC is an issuer that vouches for people; nil: none does.
+	OIDC *OIDC
 	// TestLogin, if set, is a file that gets a valid session token. For tests
 	// of a whole installation: whoever reads the file can decide.
 	TestLogin string
@@ -81,6 +84,9 @@ type Options struct {
 
 // Quota bounds each owner's use of what all share; zero fields are no limit.
 type Quota = quota.Limits
+
+// OIDC is an issuer of sign-ins, and what its groups may do here.
+type OIDC = issuer.Options
 
 // DefaultQuota leaves room for hundreds of busy workers, and for some of them
 // running wild for days before the streams are full.
@@ -145,7 +151,8 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		Quota: *o.Quota,
 	})
 	g.auth, err = auth.Open(ctx, auth.Options{
-		Conn: g.conn.Conn, Logger: o.Logger, Person: hitl.Principal{Kind: "person", ID: "owner", Name: o.PersonName},
+		Conn: g.conn.Conn, Logger: o.Logger, Person: hitl.Principal{Kind: "person", ID: auth.OwnerID, Name: o.PersonName},
+		BaseURL: g.base, OIDC: o.OIDC,
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)

@@ -125,7 +125,7 @@ func (c *command) deciding() deciding {
 }
 
 func (d deciding) run(ctx context.Context, c *command, id string, answer func(*wire.Interaction) (hitl.Response, error)) int {
-	token, err := c.token(*d.login)
+	token, err := Token(c.loginFile(*d.login))
 	if err != nil {
 		return c.fail(err)
 	}

@@ -71,7 +71,7 @@ func (c *command) asked(ctx context.Context, login, key string) (*wire.Evidence,
 		return nil, err
 	}
 	defer client.Close()
-	token, err := c.token(login)
+	token, err := Token(c.loginFile(login))
 	if err != nil {
 		return nil, err
 	}

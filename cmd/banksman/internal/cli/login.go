@@ -18,12 +18,12 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 )
 
-const loginUsage = `login [--cli]
+const loginUsage = `login [--cli [--manage]]
 
 Prints a new link that signs a browser in, once. With --cli it signs this
 terminal in instead: it prints a code, and a person who is signed in confirms in
 the browser that they see the same one. The terminal may then decide for them,
-for a short time.`
+for a short time; with --manage also manage people and tokens, for an hour.`
 
 // pollEvery is how often a terminal asks whether its code is confirmed.
 const pollEvery = time.Second
@@ -48,9 +48,8 @@ func (c *command) loginFile(path string) string {
 	return filepath.Join(c.data, "cli-login.json")
 }
 
-// token reads the person's token.
-func (c *command) token(path string) (string, error) {
-	path = c.loginFile(path)
+// Token reads the person's token from a login file.
+func Token(path string) (string, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoLogin
@@ -83,6 +82,7 @@ func (c *command) token(path string) (string, error) {
 func Login(ctx context.Context, args []string, stdio Stdio) int {
 	c := newCommand("login", loginUsage, stdio)
 	terminal := c.flags.Bool("cli", false, "sign this terminal in")
+	manage := c.flags.Bool("manage", false, "with --cli: to manage people and tokens as well")
 	file := c.flags.String("login", "", "with --cli: login `file` (default cli-login.json in the data directory)")
 	rest, err := c.parse(args)
 	if err != nil {
@@ -91,13 +91,16 @@ func Login(ctx context.Context, args []string, stdio Stdio) int {
 	if len(rest) > 0 {
 		return c.fail(fmt.Errorf("what is %q? (banksman login -h)", rest[0]))
 	}
+	if *manage && !*terminal {
+		return c.fail(errors.New("--manage belongs to --cli"))
+	}
 	client, err := c.connect(ctx)
 	if err != nil {
 		return c.fail(err)
 	}
 	defer client.Close()
 	if *terminal {
-		err = c.confirm(ctx, client, c.loginFile(*file))
+		err = c.confirm(ctx, client, c.loginFile(*file), *manage)
 	} else {
 		err = c.link(ctx, client)
 	}
@@ -122,9 +125,9 @@ func (c *command) link(ctx context.Context, client *bus.Client) error {
 }
 
 // confirm shows a code and waits until a person has confirmed it.
-func (c *command) confirm(ctx context.Context, client *bus.Client, path string) error {
+func (c *command) confirm(ctx context.Context, client *bus.Client, path string, manage bool) error {
 	r, err := call(ctx, func(ctx context.Context) (*wire.LoginReply, error) {
-		return client.Login(ctx, wire.LoginCall{CLI: true, Name: terminalName()})
+		return client.Login(ctx, wire.LoginCall{CLI: true, Name: terminalName(), Manage: manage})
 	})
 	if err != nil {
 		return err

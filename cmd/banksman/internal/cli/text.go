@@ -9,6 +9,9 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 )
 
+// Safe is text for a terminal, with what it would obey made visible.
+func Safe(s string) string { return safe(s) }
+
 // safe makes what a terminal would interpret visible: escape sequences,
 // direction marks, characters without width. Tokens that the gateway wrote in
 // their place stay as they are.

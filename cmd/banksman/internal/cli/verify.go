@@ -59,7 +59,7 @@ func Verify(_ context.Context, args []string, stdio Stdio) int {
 		}
 		keys = cred.PublicDecisionKeys()
 	}
-	d, r, problems := check(e, keys)
+	d, r, problems := Check(e, keys)
 	if d != nil {
 		c.report(e, d, r)
 	}
@@ -73,9 +73,9 @@ func Verify(_ context.Context, args []string, stdio Stdio) int {
 	return ExitDenied
 }
 
-// check names everything that does not hold. The decision and the request are
+// Check names everything about e that does not hold. The decision and the request are
 // nil where they cannot be read.
-func check(e *wire.Evidence, keys map[string]ed25519.PublicKey) (*hitl.Decision, *hitl.Request, []string) {
+func Check(e *wire.Evidence, keys map[string]ed25519.PublicKey) (*hitl.Decision, *hitl.Request, []string) {
 	var problems []string
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	at, err := subject.Parse(e.Subject)

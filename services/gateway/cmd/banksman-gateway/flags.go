@@ -37,6 +37,8 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 		o.Critical = append(o.Critical, s)
 		return nil
 	})
+	issuer := &issuerFlags{}
+	issuer.add(fs)
 	quota := gateway.DefaultQuota()
 	var mib, dayMib int64
 	fs.IntVar(&quota.Open, "quota-open", quota.Open, "`requests` an owner may have open at a time; 0: no limit")
@@ -56,6 +58,9 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 	}
 	quota.OpenBytes, quota.DayBytes = mib<<20, dayMib<<20
 	o.Quota = &quota
+	if o.OIDC, err = issuer.read(); err != nil {
+		return o, false, err
+	}
 	if *creds == "" {
 		return o, false, errors.New("-creds is missing: name the gateway's credential file")
 	}

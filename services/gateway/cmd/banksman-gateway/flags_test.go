@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"flag"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway"
 )
 
@@ -74,4 +77,44 @@ func TestBadFlags(t *testing.T) {
 	}
 	_, _, err := parse([]string{"-h"}, &bytes.Buffer{})
 	require.ErrorIs(t, err, flag.ErrHelp)
+}
+
+func TestIssuerFlags(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
+	open := filepath.Join(t.TempDir(), "open")
+	require.NoError(t, os.WriteFile(open, []byte("s3cret\n"), 0o644))
+	read := func(args ...string) (*gateway.OIDC, error) {
+		fs := flag.NewFlagSet("t", flag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		f := &issuerFlags{}
+		f.add(fs)
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		return f.read()
+	}
+	none, err := read()
+	require.NoError(t, err)
+	require.Nil(t, none)
+	o, err := read("-oidc-issuer", "https://login.example", "-oidc-client-id", "b", "-oidc-secret-file", secret,
+		"-oidc-role", "ops=approver:shop,bank", "-oidc-role", "ops=responder:*", "-oidc-role", "*=viewer:*")
+	require.NoError(t, err)
+	require.Equal(t, "s3cret", o.Secret)
+	require.Equal(t, map[string][]wire.Grant{
+		"ops": {{Role: "approver", Projects: []string{"shop", "bank"}}, {Role: "responder", Projects: []string{"*"}}},
+		"*":   {{Role: "viewer", Projects: []string{"*"}}},
+	}, o.Roles)
+	for name, args := range map[string][]string{
+		"a role without an issuer":     {"-oidc-role", "ops=approver:shop"},
+		"a role without a project":     {"-oidc-issuer", "https://login.example", "-oidc-role", "ops=approver"},
+		"a role without a group":       {"-oidc-issuer", "https://login.example", "-oidc-role", "=approver:shop"},
+		"a secret that others read":    {"-oidc-issuer", "https://login.example", "-oidc-secret-file", open},
+		"a secret that is not there":   {"-oidc-issuer", "https://login.example", "-oidc-secret-file", secret + "x"},
+		"a client id without anything": {"-oidc-client-id", "b"},
+	} {
+		_, err := read(args...)
+		require.Error(t, err, name)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
 // Engine is the core. All methods are safe for concurrent use.
@@ -27,8 +28,10 @@ type Engine interface {
 	// from another one, which may have been ahead, or until ctx ends. It does
 	// not wait for a cursor that is of no streams here.
 	Reach(ctx context.Context, cursor string)
-	// Sessions is the state of all sessions now.
+	// Sessions is the state of all sessions now, Session that of one by its
+	// key; false where nothing is known of it any more.
 	Sessions() []wire.ProcessState
+	Session(key string) (wire.ProcessState, bool)
 	// Transcript reads the stored events of a session that are after from and
 	// not after upto (both cursors; from may be empty for the beginning). reset
 	// is true where from could not be honoured, also because it is ahead of this
@@ -73,8 +76,17 @@ var (
 type Attempt struct {
 	hitl.Response
 	Principal hitl.Principal
+	// Rights are what the principal may decide; none: nothing.
+	Rights    role.Set
 	Channel   string // web, cli, http, service ...
 	Assurance string // session, link ...
+	// From is the network address it came from, as the gateway sees it.
+	From string
+	// AskedFor is the owner as whom the principal asks, if it asks at all.
+	AskedFor string
+	// Presence is asked where a person must be there: whether that person has
+	// a passkey, and when it was last used. Without it nobody is.
+	Presence func(context.Context) (hasPasskey bool, at time.Time, err error)
 	// WaiveDigest is for doors whose protocol has no digest; what is decided is
 	// then what is stored.
 	WaiveDigest bool

@@ -19,6 +19,9 @@ const codeLetters = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 
 const codeLength = 8
 
+// managing is what the confirmation of a terminal adds to its name.
+const managing = ", to manage people and tokens"
+
 // maxName is the longest name of a terminal, in runes.
 const maxName = 80
 
@@ -29,13 +32,16 @@ type cliRecord struct {
 	V int `json:"v"`
 	CLIRequest
 	PollHash string          `json:"poll_hash"`
+	Manage   bool            `json:"manage,omitempty"`
 	Allowed  *bool           `json:"allowed,omitempty"`
 	By       *hitl.Principal `json:"by,omitempty"`
 }
 
 // RequestCLI registers a terminal. poll is the secret with which it asks how
-// its request stands; name is what the confirmation shows.
-func (s *Store) RequestCLI(ctx context.Context, name string) (req CLIRequest, poll string, err error) {
+// its request stands; name is what the confirmation shows. With manage the
+// terminal may manage people and tokens, for a shorter time, and the confirmation
+// says so.
+func (s *Store) RequestCLI(ctx context.Context, name string, manage bool) (req CLIRequest, poll string, err error) {
 	waiting, err := s.WaitingCLI(ctx)
 	if err != nil {
 		return req, "", err
@@ -50,11 +56,14 @@ func (s *Store) RequestCLI(ctx context.Context, name string) (req CLIRequest, po
 	if name == "" {
 		name = "a terminal"
 	}
+	if manage {
+		name += managing
+	}
 	secret := newToken()
 	now := s.now().UTC()
 	req = CLIRequest{Code: newCode(), Name: name, RequestedAt: now, ExpiresAt: now.Add(CLITTL)}
 	// The code must not be taken; by chance it never is.
-	err = s.create(ctx, cliKey+req.Code, cliRecord{V: 1, CLIRequest: req, PollHash: hash(secret)})
+	err = s.create(ctx, cliKey+req.Code, cliRecord{V: 1, CLIRequest: req, PollHash: hash(secret), Manage: manage})
 	return req, req.Code + "." + secret, err
 }
 
@@ -135,7 +144,11 @@ func (s *Store) PollCLI(ctx context.Context, poll string) (req CLIRequest, token
 	if !*rec.Allowed || rec.By == nil {
 		return req, "", nil, ErrDenied
 	}
-	token, sess, err = s.grant(ctx, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name}, CLISession)
+	ttl := CLISession
+	if rec.Manage {
+		ttl = ManageSession
+	}
+	token, sess, err = s.grant(ctx, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name, Manage: rec.Manage}, ttl)
 	return rec.CLIRequest, token, sess, err
 }
 

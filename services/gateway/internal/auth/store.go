@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,16 +12,25 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/services/gateway/internal/issuer"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
-// Bucket is the key-value bucket of the package, made by the provisioner.
-const Bucket = "hitl_sessions"
+// The buckets of the package, made by the provisioner.
+const (
+	Bucket      = journal.SessionsBucket
+	UsersBucket = journal.UsersBucket
+)
 
 // How long things live.
 const (
@@ -28,6 +38,8 @@ const (
 	CLITTL     = 10 * time.Minute // a terminal's request
 	SessionTTL = 30 * 24 * time.Hour
 	CLISession = 12 * time.Hour
+	// ManageSession is for a terminal that manages people and tokens.
+	ManageSession = time.Hour
 )
 
 // maxWaiting bounds the requests of terminals that wait for a confirmation.
@@ -35,9 +47,12 @@ const maxWaiting = 20
 
 // The ways to sign in, as Session.Via.
 const (
-	ViaLink = "link"
-	ViaCLI  = "cli"
-	ViaTest = "test"
+	ViaLink    = "link"
+	ViaCLI     = "cli"
+	ViaTest    = "test"
+	ViaToken   = "token"
+	ViaPasskey = "passkey"
+	ViaOIDC    = "oidc"
 )
 
 // Errors of the store. ErrUnknown covers a token that never was, was used, was
@@ -56,14 +71,26 @@ type Options struct {
 	Clock  func() time.Time // default time.Now
 	// Person is who signs in by a link.
 	Person hitl.Principal
+	// BaseURL is the address that people use; passkeys belong to its name.
+	BaseURL *url.URL
+	// OIDC is the issuer that vouches for people, if any.
+	OIDC *issuer.Options
 }
 
 // Store is the people's tokens. Its methods are safe for concurrent use.
 type Store struct {
-	kv     jetstream.KeyValue
+	kv     jetstream.KeyValue // sessions and what else ends by itself
+	users  jetstream.KeyValue
 	log    *slog.Logger
 	now    func() time.Time
 	person hitl.Principal
+
+	mu      sync.Mutex
+	lastUse map[string]time.Time // of tokens, as noted by this gateway
+	aead    cipher.AEAD          // nil until it is needed
+
+	passkeys *webauthn.WebAuthn // nil: none can be used here
+	issuer   *issuer.Issuer     // nil: none is trusted
 }
 
 // Open binds the bucket.
@@ -76,9 +103,24 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth: bucket %s: %w", Bucket, err)
 	}
-	s := &Store{kv: kv, log: o.Logger.With("component", "auth"), now: o.Clock, person: o.Person}
+	users, err := js.KeyValue(ctx, UsersBucket)
+	if err != nil {
+		return nil, fmt.Errorf("auth: bucket %s: %w", UsersBucket, err)
+	}
+	s := &Store{
+		kv: kv, users: users, log: o.Logger.With("component", "auth"), now: o.Clock, person: o.Person,
+		lastUse: map[string]time.Time{},
+	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.passkeys, err = relyingParty(o.BaseURL); err != nil {
+		return nil, fmt.Errorf("auth: passkeys: %w", err)
+	}
+	if o.OIDC != nil {
+		if s.issuer, err = issuer.New(o.OIDC, o.BaseURL, SignInPage); err != nil {
+			return nil, fmt.Errorf("auth: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -89,12 +131,29 @@ type Session struct {
 	Person    hitl.Principal `json:"person"`
 	Channel   string         `json:"channel"`   // of what is decided with it: web or cli
 	Assurance string         `json:"assurance"` // session
-	Via       string         `json:"via"`       // link, cli or test
+	Via       string         `json:"via"`       // link, cli, passkey, oidc, token or test
 	Name      string         `json:"name,omitempty"`
-	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt time.Time      `json:"expires_at"`
+	// Manage says that a terminal was let in to manage people and tokens.
+	Manage    bool      `json:"manage,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// ProvedAt is when the person last used a passkey in this session.
+	ProvedAt time.Time `json:"proved_at,omitzero"`
 	// Hash names the session without giving its token away.
 	Hash string `json:"-"`
+	// Rights, HasPasskey and AskedFor (the owner that a program asks as) are
+	// those at the time of the check.
+	Rights     role.Set `json:"-"`
+	HasPasskey bool     `json:"-"`
+	AskedFor   string   `json:"-"`
+	// From is the address that brought the token, as the gateway sees it.
+	From string `json:"-"`
+}
+
+// Manages reports whether the session may manage people and tokens. A program
+// may not, and a terminal only where it was let in for that.
+func (s *Session) Manages() bool {
+	return s.Person.Kind == "person" && s.Rights.Manages() && (s.Via != ViaCLI || s.Manage)
 }
 
 // good reports whether somebody is signed in by it at a time.
@@ -173,7 +232,12 @@ func (s *Store) Exchange(ctx context.Context, token string) (string, *Session, e
 
 // Grant makes a session without a link, for tests of a whole installation.
 func (s *Store) Grant(ctx context.Context) (string, *Session, error) {
-	return s.grant(ctx, Session{Person: s.person, Channel: "web", Via: ViaTest}, SessionTTL)
+	return s.GrantTo(ctx, s.person)
+}
+
+// GrantTo is Grant for another person.
+func (s *Store) GrantTo(ctx context.Context, who hitl.Principal) (string, *Session, error) {
+	return s.grant(ctx, Session{Person: who, Channel: "web", Via: ViaTest}, SessionTTL)
 }
 
 func (s *Store) grant(ctx context.Context, sess Session, ttl time.Duration) (string, *Session, error) {
@@ -181,6 +245,9 @@ func (s *Store) grant(ctx context.Context, sess Session, ttl time.Duration) (str
 	sess.V, sess.Assurance, sess.Hash = 1, "session", hash(token)
 	sess.CreatedAt = s.now().UTC()
 	sess.ExpiresAt = sess.CreatedAt.Add(ttl)
+	if err := s.admit(ctx, &sess); err != nil {
+		return "", nil, err
+	}
 	if err := s.create(ctx, sessionKey+sess.Hash, sess); err != nil {
 		return "", nil, err
 	}
@@ -190,6 +257,12 @@ func (s *Store) grant(ctx context.Context, sess Session, ttl time.Duration) (str
 
 // Check returns the session of a token.
 func (s *Store) Check(ctx context.Context, token string) (*Session, error) {
+	if secret, ok := strings.CutPrefix(token, TokenPrefix); ok {
+		if !wellFormed(secret) {
+			return nil, ErrUnknown
+		}
+		return s.checkToken(ctx, hash(token))
+	}
 	if !wellFormed(token) {
 		return nil, ErrUnknown
 	}
@@ -198,6 +271,9 @@ func (s *Store) Check(ctx context.Context, token string) (*Session, error) {
 
 // CheckHash is Check for a session that was seen before.
 func (s *Store) CheckHash(ctx context.Context, hash string) (*Session, error) {
+	if h, ok := strings.CutPrefix(hash, tokenMark); ok {
+		return s.checkToken(ctx, h)
+	}
 	var sess Session
 	if _, err := s.read(ctx, sessionKey+hash, &sess); err != nil {
 		return nil, err
@@ -206,6 +282,9 @@ func (s *Store) CheckHash(ctx context.Context, hash string) (*Session, error) {
 		return nil, ErrUnknown
 	}
 	sess.Hash = hash
+	if err := s.admit(ctx, &sess); err != nil {
+		return nil, err
+	}
 	return &sess, nil
 }
 
@@ -224,15 +303,16 @@ func (s *Store) create(ctx context.Context, key string, v any) error {
 }
 
 func (s *Store) read(ctx context.Context, key string, v any) (revision uint64, err error) {
-	e, err := s.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 0, ErrUnknown
-	}
+	return s.readFrom(ctx, s.kv, key, v)
+}
+
+func (s *Store) readFrom(ctx context.Context, kv jetstream.KeyValue, key string, v any) (revision uint64, err error) {
+	e, err := kv.Get(ctx, key)
 	if err != nil {
-		return 0, unavailable(err)
+		return 0, notFound(err)
 	}
 	if err := decode(e.Value(), v); err != nil {
-		s.log.Error("a record cannot be used and counts for nothing", "bucket", Bucket, "key", key, "error", err)
+		s.log.Error("a record cannot be used and counts for nothing", "bucket", kv.Bucket(), "key", key, "error", err)
 		return 0, ErrUnknown
 	}
 	return e.Revision(), nil
@@ -255,6 +335,14 @@ func decode(raw []byte, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
+// notFound is ErrUnknown for the absence of a key, else ErrUnavailable.
+func notFound(err error) error {
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return ErrUnknown
+	}
+	return unavailable(err)
+}
+
 // take deletes a key at its revision: one taker wins. Where the outcome stays
 // unknown nobody gets what was behind it.
 func (s *Store) take(ctx context.Context, key string, revision uint64) error {
@@ -270,6 +358,9 @@ func lost(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
 }
+
+// exists reports whether a key that was to be new is there already.
+func exists(err error) bool { return errors.Is(err, jetstream.ErrKeyExists) }
 
 func unavailable(err error) error {
 	if err == nil {

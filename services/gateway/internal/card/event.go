@@ -27,7 +27,7 @@ func Opened(s *wire.Summary, m journal.Message) []wire.Event {
 			cut = false
 		}
 		out = append(out, wire.Event{Type: hitl.EventApprovalRequired, Data: Encode(wire.ApprovalData{
-			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, ToolName: s.ToolName, Input: input, Cut: cut,
+			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, ToolName: s.ToolName, Input: input, Cut: cut, ProjectID: s.ProjectID,
 		})})
 	case hitl.KindQuestion:
 		var qs []wire.Question
@@ -35,7 +35,7 @@ func Opened(s *wire.Summary, m journal.Message) []wire.Event {
 			qs = s.Body.Questions
 		}
 		out = append(out, wire.Event{Type: hitl.EventQuestionPrompt, Data: Encode(wire.QuestionData{
-			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Questions: qs, Cut: qs == nil,
+			ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Questions: qs, Cut: qs == nil, ProjectID: s.ProjectID,
 		})})
 	}
 	for i := range out {
@@ -55,7 +55,7 @@ func Closed(c *wire.Closed, m journal.Message) []wire.Event {
 func pending(s *wire.Summary, pending bool) json.RawMessage {
 	return Encode(wire.PendingData{
 		ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Key: s.Key, ToolName: s.ToolName,
-		Pending: pending, Presentation: s.Presentation,
+		Pending: pending, Presentation: s.Presentation, ProjectID: s.ProjectID,
 	})
 }
 

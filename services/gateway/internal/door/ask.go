@@ -1,6 +1,7 @@
 package door
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -27,6 +28,14 @@ func (d *Door) ask(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		unread(w, err, maxBody)
+		return
+	}
+	var about struct {
+		ProjectID string `json:"project_id"`
+	}
+	_ = json.Unmarshal(raw, &about) // what is wrong with it is said below
+	if !sess.Rights.Sees(about.ProjectID) {
+		fail(w, http.StatusForbidden, string(hitl.Forbidden), "you have no role in this project")
 		return
 	}
 	out, refused := d.Asker.Ask(r.Context(), d.Tenant, sess.Person, raw, wait)

@@ -23,14 +23,14 @@ func (d *Door) startDemo(w http.ResponseWriter, r *http.Request, sess *auth.Sess
 }
 
 func (d *Door) command(kind string) signedIn {
-	return func(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+	return func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 		var in wire.Client
 		// What needs no more than the address needs no body.
 		if r.ContentLength != 0 && !read(w, r, maxBody, &in) {
 			return
 		}
 		in.SessionID = r.PathValue("id")
-		rec := d.desk.Send(r.Context(), kind, in)
+		rec := d.desk.Send(r.Context(), sess, kind, in)
 		answer(w, rec, wire.OK{OK: true})
 	}
 }

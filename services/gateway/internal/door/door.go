@@ -54,7 +54,7 @@ type Door struct {
 func New(o Options) (*Door, error) {
 	o.Limits = o.Limits.WithDefaults()
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
-	d.desk = &act.Desk{Engine: o.Engine, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
+	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
 	d.hub = socket.NewHub(socket.Options{
 		Desk: d.desk, Auth: o.Auth, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})
@@ -161,12 +161,16 @@ func (d *Door) ownHost(host string) bool {
 // bearer is the session of a request, nil and an answer if there is none.
 func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if token = strings.TrimSpace(token); !ok || token == socket.CookieToken {
+		token = socket.Cookie(r)
+		ok = token != ""
+	}
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(w, http.StatusUnauthorized, "unauthorized", "sign in first: the Authorization header brings no session token")
 		return nil
 	}
-	sess, err := d.Auth.Check(r.Context(), strings.TrimSpace(token))
+	sess, err := d.Auth.Check(r.Context(), token)
 	switch {
 	case errors.Is(err, auth.ErrUnknown):
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -177,5 +181,6 @@ func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
 		fail(w, http.StatusServiceUnavailable, "unavailable", "the session cannot be checked now")
 		return nil
 	}
+	sess.From = socket.From(r)
 	return sess
 }

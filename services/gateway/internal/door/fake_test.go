@@ -70,7 +70,7 @@ func (a *asked) pending(still bool) wire.PendingData {
 	s := &a.summary
 	return wire.PendingData{
 		ToolCallID: s.ToolCallID, InteractionID: s.RequestID, Key: s.Key, ToolName: s.ToolName,
-		Pending: still, Presentation: s.Presentation,
+		Pending: still, Presentation: s.Presentation, ProjectID: s.ProjectID,
 	}
 }
 
@@ -124,7 +124,7 @@ func (f *fake) ask(r hitl.Request) *asked {
 	a.summary = wire.Summary{
 		RequestID: r.ID, Key: ref.String(), RequestType: hitl.RequestTypeOf(r.Kind), Kind: r.Kind,
 		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: a.session,
-		Tenant: r.Tenant, Owner: r.Owner, ToolCallID: r.ToolCallID, Headline: hitl.Headline(&r), Title: r.Title,
+		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, ToolCallID: r.ToolCallID, Headline: hitl.Headline(&r), Title: r.Title,
 		Digest: hitl.Digest(raw), Risk: "low", CreatedAt: f.now, ServerTime: f.now,
 		Body: &wire.Body{Blocks: hitl.View(&r), Verbs: []string{}, Scopes: []string{}},
 	}
@@ -138,7 +138,7 @@ func (f *fake) ask(r hitl.Request) *asked {
 	f.publish(a.session, []wire.Event{
 		{Type: hitl.EventInteractionPending, Data: text(a.pending(true))},
 		{Type: hitl.EventInteractionRequest, Data: text(a.summary)},
-		{Type: hitl.EventApprovalRequired, Data: text(wire.ApprovalData{InteractionID: r.ID, ToolCallID: r.ToolCallID})},
+		{Type: hitl.EventApprovalRequired, Data: text(wire.ApprovalData{InteractionID: r.ID, ToolCallID: r.ToolCallID, ProjectID: r.ProjectID})},
 	}, true, nil)
 	return a
 }
@@ -300,6 +300,15 @@ func (f *fake) Sessions() []wire.ProcessState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.states()
+}
+
+func (f *fake) Session(key string) (wire.ProcessState, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sessions[key] == nil {
+		return wire.ProcessState{}, false
+	}
+	return f.state(key), true
 }
 
 func (f *fake) Transcript(_ context.Context, session, from, upto string) ([]wire.Event, bool, error) {

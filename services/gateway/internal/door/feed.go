@@ -10,6 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // note is an encoded frame that waits for a reader of the feed.
@@ -29,8 +30,20 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	}
 	defer d.streams.leave(sess.Person.ID)
 	box := newMailbox[note](d.Limits.Queue)
-	defer d.hub.Listen(func(frame []byte) { box.put(note{frame: frame}, len(frame)) })()
+	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame)) })()
 	from := r.Header.Get("Last-Event-ID")
+	cut := sight.NewFrames(sess.Rights, d.desk.Project)
+	if cut != nil {
+		from = "" // what is hidden may have changed meanwhile: the whole again
+	}
+	write := func(b *bytes.Buffer, n note) {
+		if cut != nil {
+			n.frame = cut.Cut(n.frame)
+		}
+		if len(n.frame) > 0 {
+			writeFrame(b, n)
+		}
+	}
 	d.reach(r, from)
 	watch := d.Engine.Watch(from, func(u api.Update) {
 		if u.All != nil {
@@ -52,7 +65,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		if i == len(frames)-1 {
 			cursor = watch.Cursor
 		}
-		writeFrame(&o.Buffer, note{cursor, frame})
+		write(&o.Buffer, note{cursor, frame})
 		if o.Len() > streamPage && !o.send() {
 			return
 		}
@@ -66,7 +79,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 			return false
 		}
 		for _, n := range list {
-			writeFrame(&o.Buffer, n)
+			write(&o.Buffer, n)
 		}
 		return true
 	}, func() {

@@ -74,7 +74,7 @@ var webFiles = fstest.MapFS{
 	"favicon.svg":          {Data: []byte("<svg/>")},
 }
 
-func newStore(t testing.TB) *auth.Store {
+func newStore(t testing.TB, change ...func(*auth.Options)) *auth.Store {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
@@ -92,16 +92,26 @@ func newStore(t testing.TB) *auth.Store {
 		srv.WaitForShutdown()
 	})
 	require.NoError(t, journal.Provision(t.Context(), nc, journal.Config{}))
-	store, err := auth.Open(t.Context(), auth.Options{
+	o := auth.Options{
 		Conn: nc, Logger: slog.New(slog.DiscardHandler), Person: hitl.Principal{Kind: "person", ID: "owner", Name: "Ada"},
-	})
+	}
+	for _, fn := range change {
+		fn(&o)
+	}
+	store, err := auth.Open(t.Context(), o)
 	require.NoError(t, err)
 	return store
 }
 
 func newHouse(t *testing.T, change ...func(*door.Options)) *house {
 	t.Helper()
-	h := &house{t: t, fake: newFake(), auth: newStore(t)}
+	return newHouseOf(t, newStore(t), change...)
+}
+
+// newHouseOf is newHouse with a session store of one's own.
+func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) *house {
+	t.Helper()
+	h := &house{t: t, fake: newFake(), auth: store}
 	h.client = &http.Client{Transport: h.checked(http.DefaultTransport)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

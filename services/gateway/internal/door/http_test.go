@@ -193,7 +193,7 @@ func TestGetChangesNothing(t *testing.T) {
 		a := h.fake.ask(bash("s1", "c1"))
 		link, _, err := h.auth.Link(t.Context())
 		require.NoError(t, err)
-		req, _, err := h.auth.RequestCLI(t.Context(), "laptop")
+		req, _, err := h.auth.RequestCLI(t.Context(), "laptop", false)
 		require.NoError(t, err)
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			for _, path := range []string{
@@ -248,7 +248,7 @@ func TestLoginOnce(t *testing.T) {
 func TestTerminalLoginIsConfirmedInTheBrowser(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	req, poll, err := h.auth.RequestCLI(t.Context(), "laptop")
+	req, poll, err := h.auth.RequestCLI(t.Context(), "laptop", false)
 	require.NoError(t, err)
 	status, raw := h.get("/api/cli-logins")
 	require.Equal(t, 200, status)
@@ -272,7 +272,7 @@ func TestTerminalLoginIsConfirmedInTheBrowser(t *testing.T) {
 	status, _ = h.post("/api/sessions/s1/approve", `{"tool_call_id":"c1"}`)
 	require.Equal(t, 200, status)
 	require.Equal(t, "cli", h.fake.decided(a).Channel)
-	req, _, err = h.auth.RequestCLI(t.Context(), "another")
+	req, _, err = h.auth.RequestCLI(t.Context(), "another", false)
 	require.NoError(t, err)
 	status, _ = h.post("/api/cli-logins/"+req.Code, `{"allow":true}`)
 	require.Equal(t, 403, status)

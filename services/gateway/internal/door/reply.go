@@ -14,6 +14,8 @@ import (
 const (
 	maxBody  = 2 << 20 // an answer, a prompt with its attachments
 	maxSmall = 8 << 10
+	// maxManage fits the roles of a user with many projects.
+	maxManage = 256 << 10
 )
 
 func reply(w http.ResponseWriter, status int, v any) {

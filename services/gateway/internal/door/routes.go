@@ -8,8 +8,10 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/contract"
+	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // List limits.
@@ -50,6 +52,9 @@ func (d *Door) routes() *http.ServeMux {
 	serve("POST /api/login", d.login)
 	serve("GET /api/ws", d.websocket)
 	person("POST /api/logout", d.logout)
+	person("POST /api/logout/everywhere", d.logoutEverywhere)
+	d.managing(person)
+	d.signingIn(serve, person)
 	person("GET /api/me", d.me)
 	person("GET /api/cli-logins", d.cliLogins)
 	person("POST /api/cli-logins/{code}", d.answerCLI)
@@ -89,24 +94,36 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 		d.log.Warn("login failed", "error", err)
 		fail(w, http.StatusServiceUnavailable, "unavailable", "nobody can sign in now")
 	default:
-		reply(w, http.StatusOK, wire.SessionToken{Token: token, ExpiresAt: sess.ExpiresAt})
+		d.enter(w, r, token, sess)
 	}
 }
 
 func (d *Door) logout(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	if sess.Person.Kind != "person" {
+		fail(w, http.StatusForbidden, string(hitl.Forbidden), "a token of a program is revoked by whoever manages tokens")
+		return
+	}
 	if err := d.Auth.Revoke(r.Context(), sess.Hash); err != nil {
 		d.log.Warn("logout failed", "error", err)
 		fail(w, http.StatusServiceUnavailable, "unavailable", "the session could not be ended now")
 		return
 	}
+	d.forget(w, r)
 	reply(w, http.StatusOK, wire.OK{OK: true})
 }
 
 func (d *Door) me(w http.ResponseWriter, _ *http.Request, s *auth.Session) {
-	reply(w, http.StatusOK, wire.Me{Principal: s.Person, Channel: s.Channel, Assurance: s.Assurance, Via: s.Via, ExpiresAt: s.ExpiresAt})
+	reply(w, http.StatusOK, wire.Me{
+		Principal: s.Person, Channel: s.Channel, Assurance: s.Assurance, Via: s.Via, ExpiresAt: s.ExpiresAt,
+		Roles: s.Rights, Passkey: s.HasPasskey, Manages: s.Manages(),
+	})
 }
 
-func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	if sess.Person.Kind != "person" {
+		fail(w, http.StatusForbidden, string(hitl.Forbidden), "only people let terminals in")
+		return
+	}
 	list, err := d.Auth.WaitingCLI(r.Context())
 	if err != nil {
 		d.log.Warn("terminal logins not listed", "error", err)
@@ -129,6 +146,10 @@ func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Sess
 		failInvalid(w, hitl.Invalid("allow", "is missing"))
 		return
 	}
+	if sess.Person.Kind != "person" {
+		fail(w, http.StatusForbidden, string(hitl.Forbidden), "only people let terminals in")
+		return
+	}
 	if sess.Via == auth.ViaCLI {
 		fail(w, http.StatusForbidden, "forbidden", "a terminal's session cannot let in another terminal")
 		return
@@ -145,7 +166,7 @@ func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Sess
 	}
 }
 
-func (d *Door) interactions(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+func (d *Door) interactions(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	q := r.URL.Query()
 	state := q.Get("state")
 	if state == "" {
@@ -164,29 +185,36 @@ func (d *Door) interactions(w http.ResponseWriter, r *http.Request, _ *auth.Sess
 		}
 		limit = n
 	}
-	list, err := d.Engine.Interactions(r.Context(), state, limit)
+	most := limit
+	if !sess.Rights.All() {
+		most = maxList // of which some are hidden
+	}
+	list, err := d.Engine.Interactions(r.Context(), state, most)
 	if err != nil {
 		d.engineError(w, err, "interaction")
 		return
 	}
-	if list == nil {
-		list = []wire.Interaction{}
-	}
+	list = sight.Interactions(sess.Rights, list, limit)
 	reply(w, http.StatusOK, wire.ListReply{Interactions: list})
 }
 
-func (d *Door) interaction(w http.ResponseWriter, r *http.Request, _ *auth.Session) {
+func (d *Door) interaction(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	ix, err := d.Engine.Interaction(r.Context(), r.PathValue("id"))
 	if err != nil {
 		d.engineError(w, err, "interaction")
 		return
 	}
-	reply(w, http.StatusOK, ix)
+	seen, ok := sight.Interaction(sess.Rights, *ix)
+	if !ok {
+		d.engineError(w, api.ErrNotFound, "interaction")
+		return
+	}
+	reply(w, http.StatusOK, seen)
 }
 
-func (d *Door) sessions(w http.ResponseWriter, _ *http.Request, _ *auth.Session) {
+func (d *Door) sessions(w http.ResponseWriter, _ *http.Request, sess *auth.Session) {
 	// The cursor is read first: what changes in between is told again.
-	out := wire.SessionList{Cursor: d.Engine.Cursor(), Sessions: d.Engine.Sessions()}
+	out := wire.SessionList{Cursor: d.Engine.Cursor(), Sessions: sight.States(sess.Rights, d.Engine.Sessions())}
 	if out.Sessions == nil {
 		out.Sessions = []wire.ProcessState{}
 	}

@@ -396,7 +396,7 @@ func TestNoticesReachEveryTab(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	tb, _, _ := h.tab("")
-	req, _, err := h.auth.RequestCLI(t.Context(), "laptop")
+	req, _, err := h.auth.RequestCLI(t.Context(), "laptop", false)
 	require.NoError(t, err)
 	var waits struct{ Code, Name string }
 	require.NoError(t, json.Unmarshal(tb.next("cli_login"), &waits))

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // streamPage is how much of a replay is written at once, in bytes.
@@ -120,7 +121,7 @@ func (o *out) pump(r *http.Request, sess *auth.Session, wake <-chan struct{}, dr
 // Last-Event-ID, then what happens. A reader that is too slow is cut and comes
 // back with the last id it has.
 func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-	key, err := d.Engine.ResolveSession(r.PathValue("id"))
+	key, err := d.desk.Session(sess, r.PathValue("id"))
 	if err != nil {
 		d.engineError(w, err, "session")
 		return
@@ -149,6 +150,13 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		d.engineError(w, err, "session")
 		return
 	}
+	cut := func(events []wire.Event) []wire.Event {
+		if sess.Rights.All() {
+			return events
+		}
+		return sight.Events(sess.Rights, d.desk.Project(key), events)
+	}
+	stored = cut(stored)
 	o := d.begin(w)
 	if reset || from == "" {
 		// Without an id: what follows is the whole.
@@ -173,8 +181,9 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 			if u.Stored && !u.After(watch.Cursor) {
 				continue
 			}
-			for i := range u.Events {
-				writeEvent(&o.Buffer, u.Events, i)
+			events := cut(u.Events)
+			for i := range events {
+				writeEvent(&o.Buffer, events, i)
 			}
 		}
 		return true

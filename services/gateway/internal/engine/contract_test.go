@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
 // happened returns the session's events of a type so far.
@@ -367,7 +368,7 @@ func TestToolCallNamesWhatWaits_D0_06_D0_21_D0_22_D0_44_D4_04_D4_05_C06_invarian
 	pending(t, e, a.ID, b.ID, c.ID, q.ID)
 
 	by := func(session, id, kind string, change func(*api.Attempt)) wire.Receipt {
-		at := api.Attempt{Principal: person("ada"), Channel: "web", Assurance: "session", Kind: kind, WaiveDigest: true}
+		at := api.Attempt{Principal: person("ada"), Rights: role.Everything(), Channel: "web", Assurance: "session", Kind: kind, WaiveDigest: true}
 		at.SessionID, at.ToolCallID = session, id
 		change(&at)
 		return e.Decide(t.Context(), at)

@@ -8,10 +8,12 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/permit"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -53,17 +55,15 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case winner != nil:
 		return e.late(a, e.winners.add(ref, winner))
 	}
+	by, refused := permit.Role(a, t.Request)
+	if refused != nil {
+		return *refused
+	}
 	if a.SessionID != "" && !sameSession(t.Request, a.SessionID) {
 		return api.Failure(api.ErrNotFound)
 	}
 	if a.Kind != "" && t.Request.Kind != a.Kind {
 		return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
-	}
-	if a.Principal.Kind != "person" && a.Principal.Kind != "service" && a.Principal.Kind != "rule" {
-		return hitl.Receipt{Status: hitl.Forbidden, Error: "only people, services and rules decide"}
-	}
-	if subject.Token(api.Owner(a.Principal)) == ref.Owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == ref.Owner {
-		return hitl.Receipt{Status: hitl.Forbidden, Error: "an owner cannot decide its own request"}
 	}
 	content, err := hitl.Evaluate(t.Request, &a.Response)
 	if err != nil {
@@ -74,6 +74,10 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return api.Invalid(hitl.Invalid("digest", "is missing: name the request that was shown"))
 	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
+	}
+	assurance, refused := permit.Presence(ctx, a, t.Policy.Risk, content, e.now())
+	if refused != nil {
+		return *refused
 	}
 	w, written, err := e.winners.turn(ctx, ref, e.wait)
 	switch {
@@ -91,7 +95,8 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		}
 		return e.late(a, e.winners.add(ref, winner))
 	}
-	d := t.Decision(*content, a.Principal, a.Channel, a.Assurance, e.now())
+	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
+	d.From, d.Shown, d.Policy.Role = a.From, shown.Digest(t.Request), by
 	winner, won, err := e.store(ctx, ref, d)
 	if errors.Is(err, journal.ErrTooLarge) {
 		return api.Invalid(hitl.Invalid("response", "is too large for this server together with its request"))
@@ -113,7 +118,15 @@ func sameSession(r *hitl.Request, id string) bool {
 
 // late is the receipt for an attempt on what is decided already.
 func (e *Engine) late(a *api.Attempt, w *winner) hitl.Receipt {
-	if r := w.request(); r != nil {
+	r := w.request()
+	about := r
+	if about == nil {
+		about = &hitl.Request{} // only its digest was kept: nobody knows its project
+	}
+	if _, refused := permit.Role(a, about); refused != nil {
+		return *refused
+	}
+	if r != nil {
 		if a.SessionID != "" && !sameSession(r, a.SessionID) {
 			return api.Failure(api.ErrNotFound)
 		}

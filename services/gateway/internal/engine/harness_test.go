@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
 func TestMain(m *testing.M) {
@@ -168,7 +169,7 @@ func person(id string) hitl.Principal { return hitl.Principal{Kind: "person", ID
 
 // answer is an attempt on r as a page that shows it would send it.
 func answer(r *hitl.Request, raw []byte, who string, change func(*api.Attempt)) api.Attempt {
-	a := api.Attempt{Principal: person(who), Channel: "web", Assurance: "session"}
+	a := api.Attempt{Principal: person(who), Rights: role.Everything(), Channel: "web", Assurance: "session"}
 	a.RequestID, a.SessionID, a.Digest = r.ID, r.SessionID, hitl.Digest(raw)
 	a.RequestType = hitl.RequestTypeOf(r.Kind)
 	change(&a)

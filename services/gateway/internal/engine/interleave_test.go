@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
 // stageTime is when everything on a stage was stored.
@@ -216,7 +217,7 @@ func (d *desk) Enqueue(context.Context, *hitl.Start) error { return errors.ErrUn
 func (s *stage) decide(p *decider, g *gate) {
 	p.task = s.spawn(g, p.name, func() {
 		t := s.running
-		a := api.Attempt{Principal: person(p.name), Channel: "web", WaiveDigest: true}
+		a := api.Attempt{Principal: person(p.name), Rights: role.Everything(), Channel: "web", WaiveDigest: true}
 		a.RequestID, a.Decision = s.plot.ref.String(), "allow"
 		if p.name == "bob" {
 			a.Decision = "deny"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
@@ -124,6 +125,15 @@ func (e *Engine) kept(ctx context.Context) (cursor.Position, error) {
 
 // Sessions implements api.Engine.
 func (e *Engine) Sessions() []wire.ProcessState { return e.view.Sessions() }
+
+// Session implements api.Engine.
+func (e *Engine) Session(key string) (wire.ProcessState, bool) {
+	ref, ok := subject.ParseRef(key)
+	if !ok {
+		return wire.ProcessState{}, false
+	}
+	return e.view.State(subject.Session(ref))
+}
 
 // Watch implements api.Engine.
 func (e *Engine) Watch(from string, fn func(api.Update)) api.Watch { return e.view.Watch(from, fn) }

@@ -232,7 +232,7 @@ func (p *Projection) onAck(ref subject.Ref, a hitl.Ack) {
 		SessionKey: session.String(), Stored: true,
 		All: card.Encode(wire.Delivery{
 			Type: wire.TypeDelivery, Cursor: p.pos.String(), RequestID: c.RequestID, Key: ref.String(),
-			SessionKey: session.String(), Ack: a,
+			SessionKey: session.String(), ProjectID: c.ProjectID, Kind: c.Kind, Ack: a,
 		}),
 	})
 }

@@ -135,6 +135,21 @@ func (p *Projection) Sessions() []wire.ProcessState {
 	return p.allStates()
 }
 
+// State is that of one session, without bodies.
+func (p *Projection) State(key subject.Session) (wire.ProcessState, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[key]
+	if s == nil {
+		return wire.ProcessState{}, false
+	}
+	st := p.state(s)
+	for i := range st.PendingRequests {
+		st.PendingRequests[i].Body = nil
+	}
+	return st, true
+}
+
 func (p *Projection) workerOf(s *session) roster.Key {
 	return roster.Key{Tenant: s.key.Tenant, Owner: s.key.Owner, Worker: s.state.Worker}
 }

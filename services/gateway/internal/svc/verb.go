@@ -159,9 +159,11 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 		return receipt(hitl.Receipt{Status: hitl.Status(refused.Code), Error: refused.Error, Fields: refused.Fields})
 	}
 	in.RequestID = ix.Key
-	rec := s.Engine.Decide(ctx, api.Attempt{
-		Response: in.Response, Principal: sess.Person, Channel: channel, Assurance: sess.Assurance,
-	})
+	a := api.Attempt{Response: in.Response}
+	sess.From = "caller " + c.name
+	act.Sign(&a, sess, s.Auth)
+	a.Channel = channel
+	rec := s.Engine.Decide(ctx, a)
 	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
 	return rec, nil
 }
@@ -193,12 +195,19 @@ func (s *Service) export(ctx context.Context, c caller, body []byte) (any, *wire
 	if inv := act.Decode(body, "call", &in); inv != nil {
 		return nil, bad(inv)
 	}
-	if _, refused := s.person(ctx, in.Token); refused != nil {
+	sess, refused := s.person(ctx, in.Token)
+	if refused != nil {
 		return nil, refused
 	}
 	ix, refused := s.find(ctx, c, in.ID)
 	if refused != nil {
 		return nil, refused
+	}
+	if !sess.Rights.Sees(ix.ProjectID) {
+		return nil, s.word("export", api.ErrNotFound)
+	}
+	if _, ok := sess.Rights.Decides(ix.Kind, ix.ProjectID); !ok {
+		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "none of your roles shows what this is about"}
 	}
 	ref, ok := subject.ParseRef(ix.Key)
 	if !ok || ix.State != wire.StateClosed {
@@ -239,7 +248,7 @@ func (s *Service) login(ctx context.Context, c caller, body []byte) (any, *wire.
 		}
 		return wire.LoginReply{Token: token, ExpiresAt: stamp(sess.ExpiresAt)}, nil
 	case in.CLI:
-		req, poll, err := s.Auth.RequestCLI(ctx, in.Name)
+		req, poll, err := s.Auth.RequestCLI(ctx, in.Name, in.Manage)
 		if err != nil {
 			return nil, s.word("login", err)
 		}

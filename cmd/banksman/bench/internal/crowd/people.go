@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // Person is somebody with a session.
@@ -33,7 +35,11 @@ func Sign(ctx context.Context, nc *nats.Conn, n int) ([]Person, error) {
 	if err != nil {
 		return nil, err
 	}
-	kv, err := js.KeyValue(ctx, "hitl_sessions")
+	kv, err := js.KeyValue(ctx, journal.SessionsBucket)
+	if err != nil {
+		return nil, err
+	}
+	users, err := js.KeyValue(ctx, journal.UsersBucket)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +59,22 @@ func Sign(ctx context.Context, nc *nats.Conn, n int) ([]Person, error) {
 		if err != nil { // times and strings always encode
 			panic(err)
 		}
+		user, err := json.Marshal(map[string]any{
+			"v": 1, "id": people[i].ID, "name": "Person", "source": "invite", "created": now,
+			"roles": []wire.Grant{{Role: wire.RoleAdmin, Projects: []string{wire.AllProjects}}},
+		})
+		if err != nil {
+			panic(err)
+		}
 		sum := sha256.Sum256([]byte(people[i].Token))
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			// A session of somebody who is known already counts all the same.
+			if _, err := users.Put(ctx, "user."+people[i].ID, user); err != nil {
+				errs[i] = err
+				return
+			}
 			_, errs[i] = kv.Create(ctx, "session."+hex.EncodeToString(sum[:]), session)
 		})
 	}

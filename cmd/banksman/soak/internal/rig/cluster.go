@@ -28,6 +28,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // Sizes.
@@ -265,6 +266,10 @@ func (c *Cluster) signIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	users, err := js.KeyValue(ctx, journal.UsersBucket)
+	if err != nil {
+		return err
+	}
 	for i := range People {
 		var b [32]byte
 		rand.Read(b[:]) // never fails
@@ -279,6 +284,16 @@ func (c *Cluster) signIn(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+		user, err := json.Marshal(map[string]any{
+			"v": 1, "id": p.Principal.ID, "name": p.Principal.Name, "source": "invite", "created": time.Now().UTC(),
+			"roles": []wire.Grant{{Role: wire.RoleAdmin, Projects: []string{wire.AllProjects}}},
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := users.Create(ctx, "user."+p.Principal.ID, user); err != nil {
+			return fmt.Errorf("add %s: %w", p.Principal.ID, err)
 		}
 		if _, err := kv.Create(ctx, "session."+hex.EncodeToString(sum[:]), raw); err != nil {
 			return fmt.Errorf("sign in %s: %w", p.Principal.ID, err)

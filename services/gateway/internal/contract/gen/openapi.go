@@ -21,7 +21,7 @@ var failures = map[int]struct {
 	403: {[]string{"forbidden"}, "Not for this principal; or the request comes from another site."},
 	404: {[]string{"not_found"}, "Nothing of that name is there, or nothing of this kind waits."},
 	405: {[]string{"method_not_allowed"}, "The address takes another method; Allow says which."},
-	409: {[]string{"already_decided", "conflict"}, "Somebody was first: decision is the winner's. Or the key stands for a request that says something else."},
+	409: {[]string{"already_decided", "conflict", "taken"}, "Somebody was first: decision is the winner's. Or the key stands for a request that says something else. Or the id of a user is taken."},
 	410: {[]string{"expired"}, "Nobody decided in time."},
 	413: {[]string{"too_large"}, "The body is too large."},
 	421: {[]string{"misdirected"}, "The Host header is not a name of this gateway."},
@@ -92,7 +92,7 @@ func openAPI(docs map[string]string) any {
 		"components": object{
 			"schemas": b.defs, "responses": responses,
 			"securitySchemes": object{"session": object{
-				"type": "http", "scheme": "bearer", "description": "A session token, as a sign-in returns it. There are no cookies.",
+				"type": "http", "scheme": "bearer", "description": "A session token, as a sign-in returns it, or a token of a program. Over TLS a browser has its session in a cookie, and sends the token cookie.",
 			}},
 		},
 	}
@@ -195,7 +195,7 @@ func routes(b *book) []route {
 			"session_id", "project_id", "parent_session", "agent_name", "turn_id", "tool_call_id", "message", "reason", "risk", "tool", "questions",
 			"schema", "url", "options", "suggestions", "allowed", "audience", "expires_in", "attention_in", "source",
 		})
-	ok := of[wire.OK](b)
+	ok, end := of[wire.OK](b), of[wire.CeremonyEnd](b)
 	return []route{
 		{method: "GET", path: "/healthz", id: "health", doc: "Says that the process answers.", public: true, ok: ok},
 		{method: "GET", path: "/readyz", id: "ready", doc: "Says whether decisions can be taken.", public: true, ok: ok, errs: []int{503}},
@@ -203,9 +203,29 @@ func routes(b *book) []route {
 		{method: "GET", path: "/api/frames.schema.json", id: "frames", doc: "The JSON Schema of the WebSocket frames.", public: true, document: true},
 		{method: "POST", path: "/api/login", id: "login", doc: "Takes a link's token for a session's.", public: true, body: of[wire.LinkToken](b), ok: of[wire.SessionToken](b), errs: []int{401, 503}},
 		{method: "POST", path: "/api/logout", id: "logout", doc: "Ends the session.", ok: ok},
+		{method: "POST", path: "/api/logout/everywhere", id: "logoutEverywhere", doc: "Ends all sessions of the person.", ok: ok},
 		{method: "GET", path: "/api/me", id: "me", doc: "Tells who is signed in.", ok: of[wire.Me](b)},
 		{method: "GET", path: "/api/cli-logins", id: "listCLILogins", doc: "Lists the terminals that wait to be confirmed.", ok: of[wire.CLIRequests](b)},
 		{method: "POST", path: "/api/cli-logins/{code}", id: "answerCLILogin", doc: "Answers a terminal. A terminal's own session may not.", body: of[wire.CLIAnswer](b), ok: ok, errs: []int{404}},
+		{method: "GET", path: "/api/sign-in", id: "signInWays", doc: "Tells how people can sign in here.", public: true, ok: of[wire.SignInWays](b)},
+		{method: "POST", path: "/api/sign-in/passkey/begin", id: "beginPasskeySignIn", doc: "Begins a sign-in with a passkey.", public: true, ok: of[wire.Ceremony](b), errs: []int{400, 503}},
+		{method: "POST", path: "/api/sign-in/passkey/finish", id: "finishPasskeySignIn", doc: "Signs in whoever used the passkey.", public: true, body: end, ok: of[wire.SessionToken](b), errs: []int{401, 503}},
+		{method: "POST", path: "/api/sign-in/invite/begin", id: "beginInvitation", doc: "Begins to register a passkey by an invitation.", public: true, body: end, ok: of[wire.Ceremony](b), errs: []int{401, 503}},
+		{method: "POST", path: "/api/sign-in/invite/finish", id: "finishInvitation", doc: "Registers the passkey and signs in. The invitation is used up.", public: true, body: end, ok: of[wire.SessionToken](b), errs: []int{401, 503}},
+		{method: "POST", path: "/api/sign-in/oidc/begin", id: "beginIssuerSignIn", doc: "Begins a sign-in through the issuer.", public: true, ok: of[wire.Ceremony](b), errs: []int{404, 503}},
+		{method: "POST", path: "/api/sign-in/oidc/finish", id: "finishIssuerSignIn", doc: "Signs in whom the issuer vouches for.", public: true, body: end, ok: of[wire.SessionToken](b), errs: []int{401, 404, 503}},
+		{method: "POST", path: "/api/passkeys/begin", id: "beginPasskey", doc: "Begins to register one more passkey of one's own.", body: end, optional: true, ok: of[wire.Ceremony](b)},
+		{method: "POST", path: "/api/passkeys/finish", id: "finishPasskey", doc: "Registers the passkey.", body: end, ok: ok},
+		{method: "POST", path: "/api/proof/begin", id: "beginProof", doc: "Begins to prove presence with a passkey.", ok: of[wire.Ceremony](b), errs: []int{400}},
+		{method: "POST", path: "/api/proof/finish", id: "finishProof", doc: "Proves presence; it counts for five minutes.", body: end, ok: ok},
+		{method: "GET", path: "/api/users", id: "listUsers", doc: "Lists the users, by id.", ok: of[wire.UserList](b), errs: []int{403}},
+		{method: "POST", path: "/api/users", id: "addUser", doc: "Adds a user, who signs in by an invitation.", body: of[wire.NewUser](b), ok: of[wire.User](b), errs: []int{409}},
+		{method: "POST", path: "/api/users/{id}", id: "changeUser", doc: "Changes a user and ends the user's sessions.", body: of[wire.ChangeUser](b), ok: of[wire.User](b), errs: []int{404}},
+		{method: "POST", path: "/api/users/{id}/logout", id: "logoutUser", doc: "Ends the user's sessions.", ok: ok},
+		{method: "POST", path: "/api/users/{id}/invite", id: "inviteUser", doc: "Makes a link by which the user registers a passkey, once.", ok: of[wire.Invitation](b), errs: []int{400, 404}},
+		{method: "GET", path: "/api/tokens", id: "listTokens", doc: "Lists the tokens of programs, newest first.", ok: of[wire.APITokenList](b), errs: []int{403}},
+		{method: "POST", path: "/api/tokens", id: "addToken", doc: "Makes a token for a program. The secret is told this once.", body: of[wire.NewAPIToken](b), ok: of[wire.CreatedAPIToken](b)},
+		{method: "DELETE", path: "/api/tokens/{id}", id: "revokeToken", doc: "Revokes a token. It stays listed.", ok: ok, errs: []int{404}},
 		{method: "GET", path: "/api/ws", id: "websocket", doc: "Upgrades to a WebSocket, see frames.schema.json. The token comes in its first frame.", public: true, errs: []int{426}},
 		{
 			method: "GET", path: "/api/interactions", id: "listInteractions", doc: "Lists interactions, pending ones oldest first, closed ones newest first.",

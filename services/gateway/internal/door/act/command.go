@@ -41,6 +41,10 @@ func (d *Desk) Start(ctx context.Context, sess *auth.Session, in wire.Client) wi
 		rec.Receipt = Invalid(inv)
 		return rec
 	}
+	if !sess.Rights.Approves(st.ProjectID) {
+		rec.Status, rec.Error = hitl.Forbidden, "none of your roles starts sessions in this project"
+		return rec
+	}
 	st.SessionID = uuid.NewString()
 	if in.CommandID != "" {
 		st.SessionID = hitl.ID(st.Tenant, st.Pool, "start "+sess.Person.ID+" "+in.CommandID, 1)
@@ -56,7 +60,7 @@ func (d *Desk) Start(ctx context.Context, sess *auth.Session, in wire.Client) wi
 }
 
 // Send takes a command to the worker of a session and its word back.
-func (d *Desk) Send(ctx context.Context, kind string, in wire.Client) wire.Receipt {
+func (d *Desk) Send(ctx context.Context, sess *auth.Session, kind string, in wire.Client) wire.Receipt {
 	rec := wire.Receipt{Type: wire.TypeReceipt, Ref: in.Ref, SessionID: in.SessionID}
 	inv := &hitl.InvalidError{}
 	missing := func(field string) { inv.Fields = append(inv.Fields, hitl.Field{Field: field, Problem: "is missing"}) }
@@ -72,6 +76,19 @@ func (d *Desk) Send(ctx context.Context, kind string, in wire.Client) wire.Recei
 	if len(inv.Fields) > 0 {
 		rec.Receipt = Invalid(inv)
 		return rec
+	}
+	if !sess.Rights.All() {
+		key, project, err := d.project(sess, in.SessionID)
+		if err != nil {
+			rec.Status, rec.Error = d.Describe(err, "session")
+			return rec
+		}
+		// A mode can approve everything in advance.
+		if may := sess.Rights.Reads(project); !may || kind == hitl.CommandSetMode && !sess.Rights.Approves(project) {
+			rec.Status, rec.Error = hitl.Forbidden, "none of your roles does this in this project"
+			return rec
+		}
+		in.SessionID = key
 	}
 	res, err := d.Engine.Command(ctx, in.SessionID, hitl.Command{
 		V: 1, CommandID: cmp.Or(in.CommandID, uuid.NewString()), Type: kind,

@@ -10,16 +10,20 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
-// Desk takes what people want to the engine. Engine and Logger are required.
+// Desk takes what people want to the engine. Engine, Auth and Logger are
+// required.
 type Desk struct {
 	Engine api.Engine
+	Auth   *auth.Store
 	Logger *slog.Logger
 	// DefaultCwd is where a new session runs that names no directory.
 	DefaultCwd string
@@ -30,10 +34,53 @@ type Desk struct {
 // Decide makes an attempt to decide in the name of a signed-in person. Who it
 // is comes from the session, never from the message.
 func (d *Desk) Decide(ctx context.Context, sess *auth.Session, a api.Attempt) wire.Receipt {
-	a.Principal, a.Channel, a.Assurance = sess.Person, sess.Channel, sess.Assurance
+	Sign(&a, sess, d.Auth)
 	rec := d.Engine.Decide(ctx, a)
+	if f := rec.Fields; rec.Status == hitl.Forbidden && len(f) == 1 && strings.HasPrefix(f[0].Problem, "step_up") {
+		rec.Error += " (" + auth.SignInPage + "#proof)"
+	}
 	rec.Type, rec.Ref = wire.TypeReceipt, a.Ref
 	return rec
+}
+
+// Sign puts on an attempt who makes it, as the session says.
+func Sign(a *api.Attempt, sess *auth.Session, store *auth.Store) {
+	a.Principal, a.Rights, a.Channel, a.Assurance = sess.Person, sess.Rights, sess.Channel, sess.Assurance
+	a.From, a.AskedFor = sess.From, sess.AskedFor
+	a.Presence = func(ctx context.Context) (bool, time.Time, error) {
+		// A session may have got a passkey, or have used one, since it was read.
+		now, err := store.CheckHash(ctx, sess.Hash)
+		if err != nil {
+			return false, time.Time{}, err
+		}
+		return now.HasPasskey, now.ProvedAt, nil
+	}
+}
+
+// project is the project of a session that a person sees, with its key. The
+// project of a session that is only known in the record is not known: those who
+// have all projects may read it.
+func (d *Desk) project(sess *auth.Session, idOrKey string) (key, project string, err error) {
+	if key, err = d.Engine.ResolveSession(idOrKey); err != nil || sess.Rights.All() {
+		return key, "", err
+	}
+	st, _ := d.Engine.Session(key)
+	if _, ok := sight.State(sess.Rights, st); !ok {
+		return "", "", api.ErrNotFound
+	}
+	return key, st.ProjectID, nil
+}
+
+// Session finds a session that a person sees, by id or key.
+func (d *Desk) Session(sess *auth.Session, idOrKey string) (key string, err error) {
+	key, _, err = d.project(sess, idOrKey)
+	return key, err
+}
+
+// Project is the project of a session by its key.
+func (d *Desk) Project(key string) string {
+	st, _ := d.Engine.Session(key)
+	return st.ProjectID
 }
 
 // Describe words an error of the engine for people; details are logged only.

@@ -82,7 +82,7 @@ func (s *socket) respond(f *wire.Client) {
 }
 
 func (s *socket) command(f *wire.Client, kind string) {
-	s.later(f, func(ctx context.Context) wire.Receipt { return s.h.o.Desk.Send(ctx, kind, *f) })
+	s.later(f, func(ctx context.Context) wire.Receipt { return s.h.o.Desk.Send(ctx, s.session, kind, *f) })
 }
 
 // later does what takes its time beside the reader and sends the receipt. Only

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,7 +50,7 @@ type Hub struct {
 	sockets map[*socket]struct{}
 	persons map[string]int // signed-in sockets by person
 	// Readers elsewhere of what is told to everybody.
-	listeners map[*func([]byte)]struct{}
+	listeners map[*listener]struct{}
 	closing   bool
 	encMu     sync.Mutex
 	// The frame of the newest update, encoded once for all who watch it.
@@ -60,7 +61,7 @@ type Hub struct {
 
 // NewHub makes a hub; Run keeps it.
 func NewHub(o Options) *Hub {
-	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}, listeners: map[*func([]byte)]struct{}{}}
+	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}, listeners: map[*listener]struct{}{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -79,7 +80,7 @@ func (h *Hub) Accept(w http.ResponseWriter, r *http.Request) {
 		h.o.Logger.Debug("handshake refused", "error", err)
 		return // Accept has answered
 	}
-	s := newSocket(h, conn, buffers.raw)
+	s := newSocket(h, conn, buffers.raw, From(r), Cookie(r))
 	h.mu.Lock()
 	if h.closing {
 		h.mu.Unlock()
@@ -222,35 +223,54 @@ func (h *Hub) drop(hash string) {
 	}
 }
 
-// broadcast sends a frame to everybody who is signed in.
-func (h *Hub) broadcast(v any) {
+// From is the address a request came from, as this server sees it: behind a
+// proxy it is the proxy's.
+func From(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// broadcast sends a frame to the people who are signed in and fit.
+func (h *Hub) broadcast(v any, to func(*auth.Session) bool) {
 	frame, err := hitl.Marshal(v)
 	if err != nil {
 		h.o.Logger.Error("frame not encoded", "error", err)
 		return
 	}
 	for _, s := range h.all() {
-		if s.signedIn() != nil {
+		if sess := s.signedIn(); sess != nil && to(sess) {
 			s.push(frame)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for f := range h.listeners {
-		(*f)(frame)
+	for l := range h.listeners {
+		if to(l.sess) {
+			l.f(frame)
+		}
 	}
 }
 
-// Listen calls f, which must not block, with the frames that everybody gets and
-// that are no updates, until stop.
-func (h *Hub) Listen(f func(frame []byte)) (stop func()) {
+// listener is a reader of frames that is no socket.
+type listener struct {
+	sess *auth.Session
+	f    func(frame []byte)
+}
+
+// Listen calls f, which must not block, with the frames about people that a
+// session gets, until stop.
+func (h *Hub) Listen(sess *auth.Session, f func(frame []byte)) (stop func()) {
+	l := &listener{sess, f}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.listeners[&f] = struct{}{}
+	h.listeners[l] = struct{}{}
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.listeners, &f)
+		delete(h.listeners, l)
 	}
 }
 
@@ -279,15 +299,19 @@ func (h *Hub) Notice(n auth.Notice) {
 		if n.SignedIn.Name != "" {
 			name = n.SignedIn.Name
 		}
-		h.broadcast(wire.SignedIn{Type: wire.TypeSignedIn, Name: name, Via: n.SignedIn.Via, At: n.SignedIn.CreatedAt})
+		h.broadcast(wire.SignedIn{Type: wire.TypeSignedIn, Name: name, Via: n.SignedIn.Via, At: n.SignedIn.CreatedAt}, func(s *auth.Session) bool {
+			return isPerson(s) && (s.Rights.Manages() || s.Person.ID == n.SignedIn.Person.ID)
+		})
 	case n.Ended != "":
 		h.drop(n.Ended)
 	case n.Waiting != nil:
-		h.broadcast(wire.CLILogin{Type: wire.TypeCLILogin, CLIRequest: *n.Waiting})
+		h.broadcast(wire.CLILogin{Type: wire.TypeCLILogin, CLIRequest: *n.Waiting}, isPerson)
 	case n.Settled != "":
-		h.broadcast(wire.CLILoginSettled{Type: wire.TypeCLILoginSettled, Code: n.Settled})
+		h.broadcast(wire.CLILoginSettled{Type: wire.TypeCLILoginSettled, Code: n.Settled}, isPerson)
 	}
 }
+
+func isPerson(s *auth.Session) bool { return s.Person.Kind == "person" }
 
 // encode returns the frame of an update's events. The engine calls all
 // watchers of one update in turn, so remembering one frame is enough.

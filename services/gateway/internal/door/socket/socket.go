@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // Frame limits of what a client sends, in bytes.
@@ -65,6 +66,9 @@ type socket struct {
 	code    websocket.StatusCode
 	why     string
 	session *auth.Session
+	from    string        // the client's address
+	cookie  string        // the session token that came with the handshake
+	frames  *sight.Frames // nil: the person sees everything; the writer's own
 	subs    map[string]*subscription
 	last    string // cursor of the newest update seen
 	heard   time.Time
@@ -77,11 +81,11 @@ type socket struct {
 	filled  time.Time
 }
 
-func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn) *socket {
+func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn, from, cookie string) *socket {
 	conn.SetReadLimit(-1) // serve has limits with codes of their own
 	now := time.Now()
 	s := &socket{
-		h: h, conn: conn, raw: raw, heard: now, next: now.Add(h.o.Limits.SignIn),
+		h: h, conn: conn, raw: raw, from: from, cookie: cookie, heard: now, next: now.Add(h.o.Limits.SignIn),
 		tokens: h.o.Limits.Burst, filled: now,
 	}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
@@ -203,6 +207,9 @@ func (s *socket) signIn() (api.Watch, bool) {
 	}
 	o := &s.h.o
 	ctx, cancel := context.WithTimeout(s.ctx, o.Limits.SignIn)
+	if f.Token == "" || f.Token == CookieToken {
+		f.Token = s.cookie
+	}
 	sess, err := o.Auth.Check(ctx, f.Token)
 	cancel()
 	switch {
@@ -218,8 +225,10 @@ func (s *socket) signIn() (api.Watch, bool) {
 		s.finish(wire.CloseTooMany, "too many connections of one person")
 		return none, false
 	}
+	sess.From = s.from
 	s.mu.Lock()
 	s.session, s.held = sess, true // hello comes before everything else
+	s.frames = sight.NewFrames(sess.Rights, o.Desk.Project)
 	s.next = time.Now().Add(jitter(o.Limits.Ping))
 	s.mu.Unlock()
 	select {
@@ -227,6 +236,9 @@ func (s *socket) signIn() (api.Watch, bool) {
 	case <-s.ctx.Done():
 		s.h.left(sess.Person.ID)
 		return none, false
+	}
+	if s.frames != nil {
+		f.Cursor = "" // what is hidden may have changed meanwhile: the whole again
 	}
 	s.reach(f.Cursor)
 	w := o.Desk.Engine.Watch(f.Cursor, s.onUpdate)
@@ -429,6 +441,16 @@ var batches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // send writes one frame as it is and several as a JSON array.
 func (s *socket) send(batch []out) error {
+	if s.frames != nil {
+		batch = slices.Clone(batch)
+		for i := range batch {
+			batch[i].frame = s.frames.Cut(batch[i].frame)
+		}
+		batch = slices.DeleteFunc(batch, func(o out) bool { return len(o.frame) == 0 })
+		if len(batch) == 0 {
+			return nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.o.Limits.Write)
 	defer cancel()
 	if len(batch) == 1 {

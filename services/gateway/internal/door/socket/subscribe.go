@@ -53,7 +53,7 @@ func (s *socket) subscribe(f *wire.Client) {
 		s.refuse(f, hitl.Invalid("session_id", "is missing"))
 		return
 	}
-	key, err := s.h.o.Desk.Engine.ResolveSession(f.SessionID)
+	key, err := s.h.o.Desk.Session(s.session, f.SessionID)
 	if err != nil {
 		status, text := s.h.o.Desk.Describe(err, "session")
 		s.receipt(wire.Receipt{Ref: f.Ref, SessionID: f.SessionID, Receipt: hitl.Receipt{Status: status, Error: text}})

@@ -13,6 +13,7 @@ export function Login({ problem }: { problem: string }) {
         <CopyButton text="banksman login" onDark />
       </div>
       <p className="text-soft">and open the link it prints. Each link works once and for a few minutes.</p>
+      <p className="text-soft">In a team: <a className="text-accent underline" href="/signin.html">sign in with a passkey or your company's account</a>.</p>
     </main>
   );
 }

@@ -38,7 +38,7 @@ export class Gateway {
       method,
       headers,
       body: init.body === undefined ? undefined : JSON.stringify(init.body),
-      credentials: "omit",
+      credentials: "same-origin", // over TLS a cookie has the session; there is none elsewhere
       cache: "no-store",
       signal: init.signal,
     });

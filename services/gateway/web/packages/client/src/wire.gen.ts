@@ -105,6 +105,48 @@ export type ServerMessage = ServerFrame | ServerFrame[];
 
 export interface Wire {}
 /**
+ * APIToken is a token for a program, without its secret.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "APIToken".
+ */
+export interface APIToken {
+  id: string;
+  name: string;
+  roles: null | Grant[];
+  /**
+   * whose requests it does not decide
+   */
+  owner?: string;
+  created: Time;
+  created_by: string;
+  expires_at: Time;
+  revoked_at?: Time;
+  last_used?: Time;
+}
+/**
+ * Grant is a role and the projects it is held for.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Grant".
+ */
+export interface Grant {
+  role: string;
+  /**
+   * ids, or AllProjects
+   */
+  projects: null | string[];
+}
+/**
+ * APITokenList are all tokens, newest first.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "APITokenList".
+ */
+export interface APITokenList {
+  tokens: null | APIToken[];
+}
+/**
  * Ack is the asker's receipt for a decision.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -435,6 +477,14 @@ export interface Decision {
    * link, chat_account, session or step_up
    */
   assurance?: string;
+  /**
+   * address it came from, as the gateway saw it
+   */
+  from?: string;
+  /**
+   * digest of what was shown of the request
+   */
+  shown?: string;
   policy: Policy;
   decided_at: Time;
   request_seq: number;
@@ -487,6 +537,10 @@ export interface Policy {
   version: string;
   risk: string;
   audience?: string;
+  /**
+   * role is the one by which somebody decided, in a decision.
+   */
+  role?: string;
 }
 /**
  * An answer in parts: chosen values or labels, free text, or both.
@@ -572,6 +626,7 @@ export interface ApprovalData {
    * input is not whole
    */
   cut: boolean;
+  project_id?: string;
 }
 /**
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -796,6 +851,54 @@ export interface CLIRequests {
   requests: null | CLIRequest[];
 }
 /**
+ * ceremony is a sign-in, or the like, that has begun. options are for the browser's credentials interface.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Ceremony".
+ */
+export interface Ceremony {
+  ceremony: string;
+  options?: unknown;
+  /**
+   * url is where the issuer's sign-in goes on.
+   */
+  url?: string;
+}
+/**
+ * CeremonyEnd is what the browser's credentials interface, or the issuer, gave.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CeremonyEnd".
+ */
+export interface CeremonyEnd {
+  ceremony?: string;
+  credential?: unknown;
+  /**
+   * invite is the token of an invitation link.
+   */
+  invite?: string;
+  /**
+   * state and code came back from the issuer.
+   */
+  state?: string;
+  code?: string;
+}
+/**
+ * ChangeUser changes what it names. Whoever is changed has to sign in again.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ChangeUser".
+ */
+export interface ChangeUser {
+  name?: string;
+  roles?: Grant[];
+  disabled?: boolean;
+  /**
+   * forget_passkeys takes all passkeys away, of a device that was lost.
+   */
+  forget_passkeys?: boolean;
+}
+/**
  * An id that makes a repetition harmless.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -808,6 +911,27 @@ export interface CommandBody {
   ref?: string;
   session_id?: string;
   command_id?: string;
+}
+/**
+ * CreatedAPIToken is the reply to NewAPIToken. token is told this once.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "CreatedAPIToken".
+ */
+export interface CreatedAPIToken {
+  id: string;
+  name: string;
+  roles: null | Grant[];
+  /**
+   * whose requests it does not decide
+   */
+  owner?: string;
+  created: Time;
+  created_by: string;
+  expires_at: Time;
+  revoked_at?: Time;
+  last_used?: Time;
+  token: string;
 }
 /**
  * An attempt to decide. It has exactly one of decision or option_id, answers, content and action.
@@ -867,6 +991,8 @@ export interface Delivery {
   request_id: string;
   key: string;
   session_key: string;
+  project_id?: string;
+  kind?: string;
   v: number;
   stage: string;
   decision_id: string;
@@ -916,6 +1042,7 @@ export interface Error {
     | "method_not_allowed"
     | "misdirected"
     | "not_found"
+    | "taken"
     | "too_large"
     | "too_many"
     | "unauthorized"
@@ -1154,6 +1281,7 @@ export interface PendingData {
    * tool or questionnaire
    */
   presentation: string;
+  project_id?: string;
 }
 /**
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1195,6 +1323,7 @@ export interface QuestionData {
    * questions are to be fetched
    */
   cut: boolean;
+  project_id?: string;
 }
 /**
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1314,6 +1443,39 @@ export interface Interaction {
   trail?: Ack[];
 }
 /**
+ * Invitation is a link by which a user registers a passkey, once.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Invitation".
+ */
+export interface Invitation {
+  user: User;
+  url: string;
+  expires_at: Time;
+}
+/**
+ * User is somebody who may sign in.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "User".
+ */
+export interface User {
+  id: string;
+  name: string;
+  roles: null | Grant[];
+  disabled?: boolean;
+  /**
+   * invite, or oidc: roles come from the issuer
+   */
+  source: string;
+  passkeys: number;
+  created: Time;
+  /**
+   * created_by is the id of the admin who made the invitation.
+   */
+  created_by?: string;
+}
+/**
  * LinkToken is what a sign-in sends: the token of a one-use link.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1345,10 +1507,19 @@ export interface Me {
   channel: string;
   assurance: string;
   /**
-   * how the person signed in: link, cli or test
+   * how the person signed in: link, cli, passkey, oidc, token or test
    */
   via: string;
   expires_at: Time;
+  roles: null | Grant[];
+  /**
+   * the person has one
+   */
+  passkey: boolean;
+  /**
+   * this session may manage people and tokens
+   */
+  manages: boolean;
 }
 /**
  * A person's words: a text, attachments, or both.
@@ -1380,6 +1551,38 @@ export interface ModeBody {
   ref?: string;
   session_id?: string;
   command_id?: string;
+}
+/**
+ * NewAPIToken asks for a token.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "NewAPIToken".
+ */
+export interface NewAPIToken {
+  name: string;
+  roles: null | Grant[];
+  /**
+   * owner names the asker that will use the token, if one will.
+   */
+  owner?: string;
+  /**
+   * expires_in is in seconds.
+   */
+  expires_in: number;
+}
+/**
+ * NewUser invites somebody.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "NewUser".
+ */
+export interface NewUser {
+  id: string;
+  /**
+   * default the id
+   */
+  name?: string;
+  roles: null | Grant[];
 }
 /**
  * ok says that it was done.
@@ -1446,6 +1649,19 @@ export interface SessionToken {
   expires_at: Time;
 }
 /**
+ * SignInWays are how people can sign in here, beside the link of a terminal.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SignInWays".
+ */
+export interface SignInWays {
+  passkeys: boolean;
+  /**
+   * oidc is what the issuer is called; empty: there is none.
+   */
+  oidc?: string;
+}
+/**
  * SignedIn tells that somebody signed in with this person's rights.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1481,6 +1697,15 @@ export interface StartBody {
   project_id?: string;
   tenant?: string;
   pool?: string;
+}
+/**
+ * UserList are all users, by id.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "UserList".
+ */
+export interface UserList {
+  users: null | User[];
 }
 /**
  * The first frame of a client. Without a cursor, or with one that is not good any more, a snapshot follows.

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// office is a gateway that a team reaches by a name, as a process of its own.
+type office struct {
+	*instance
+	h    *home
+	args []string // how commands reach it
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	h := newHome(t)
+	r := h.run("creds", "--port", strconv.Itoa(freePort(t)))
+	require.Zero(t, r.code, r.stderr)
+	nats := start(t, h.env, "nats-server", "-c", filepath.Join(h.data, "nats", "server.conf"))
+	nats.line(`Server is ready`)
+	require.Eventually(t, func() bool {
+		r = h.run("creds", "--provision")
+		return r.code == 0
+	}, patience, 100*time.Millisecond, "%s", r.stderr)
+	port, file := freePort(t), filepath.Join(t.TempDir(), "token")
+	base := fmt.Sprintf("http://localhost:%d", port)
+	p := start(t, h.env, "banksman-gateway", "--creds", h.creds("gateway.json"), "--listen", fmt.Sprintf("127.0.0.1:%d", port),
+		"--base-url", base, "--test-login", file, "--login")
+	p.line(`(http://localhost:\d+)/#login=(\S+)`)
+	return &office{instance: &instance{process: p, home: h, url: base}, h: h, args: []string{"--url", base, "--login", file}}
+}
+
+// do runs a command for those who manage people and tokens.
+func (o *office) do(args ...string) result {
+	o.t.Helper()
+	return o.h.run(append(args, o.args...)...)
+}
+
+// authenticator gives a page a passkey device whose owner always says yes.
+func (p *page) authenticator() {
+	p.t.Helper()
+	p.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, t, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+			Options: &webauthn.VirtualAuthenticatorOptions{
+				Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+			},
+		})
+		return err
+	}))
+}
+
+// In a real browser: an invitation, a passkey, a sign-in with it, and the end of
+// it all when the person is disabled.
+func TestPasskeyInTheBrowser(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := o.do("users", "invite", "vera", "--name", "Vera V.", "--role", "viewer", "--project", "*")
+	require.Zero(t, r.code, r.stderr)
+	link := strings.TrimSpace(r.stdout)
+	require.True(t, strings.HasPrefix(link, o.url+"/signin.html#invite="), link)
+
+	p := newBrowser(t).open(o.url + "/signin.html")
+	p.authenticator()
+	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(link))
+	p.click("#ways button")
+	p.see(testID("principal"))
+	require.Equal(t, "Vera V.", p.text(testID("principal")))
+
+	evaluate[bool](p, `(localStorage.clear(), true)`)
+	p.run(chromedp.Navigate(o.url + "/signin.html"))
+	p.click("#ways button")
+	p.see(testID("principal"))
+	require.Equal(t, "Vera V.", p.text(testID("principal")))
+
+	// The link is used up.
+	second := newBrowser(t).open(o.url + "/signin.html")
+	second.authenticator()
+	second.run(chromedp.Navigate("about:blank"), chromedp.Navigate(link))
+	second.click("#ways button")
+	second.holds(`document.querySelector("#problem").textContent !== ""`)
+	second.gone(testID("principal"))
+
+	r = o.do("users")
+	require.Zero(t, r.code, r.stderr)
+	require.Regexp(t, `vera\s+Vera V\.\s+viewer of \*\s+1\s+active`, r.stdout)
+	require.Zero(t, o.do("users", "disable", "vera").code)
+	p.see(testID("login-needed"))
+}
+
+func TestTokensFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := o.do("tokens", "create", "ci", "--role", "approver", "--project", "shop", "--expires", "90d")
+	require.Zero(t, r.code, r.stderr)
+	token := strings.TrimSpace(r.stdout)
+	require.Regexp(t, `^banksman_[A-Za-z0-9_-]{43}$`, token)
+	code, body := o.call("GET", "/api/me", token, nil)
+	require.Equal(t, http.StatusOK, code, body)
+	require.Contains(t, body, `"projects":["shop"]`)
+
+	r = o.do("tokens")
+	require.Zero(t, r.code, r.stderr)
+	require.Regexp(t, `ci\s+approver of shop`, r.stdout)
+	require.NotContains(t, r.stdout, token)
+	id := strings.Fields(strings.Split(r.stdout, "\n")[1])[0]
+
+	// What a program's token, or a terminal that may only decide, does not do.
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+	r = o.h.run("tokens", "--url", o.url, "--login", file)
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.stderr, "--manage")
+
+	require.Zero(t, o.do("tokens", "revoke", id).code)
+	code, _ = o.call("GET", "/api/me", token, nil)
+	require.Equal(t, http.StatusUnauthorized, code)
+	r = o.do("tokens", "revoke", "ffffffffffff")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.stderr, "no such token")
+	r = o.h.run("tokens", "--url", "http://example.com", "--login", o.args[3])
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.stderr, "--url", "a token goes over TLS or stays on this machine")
+	for _, args := range [][]string{
+		{"tokens", "create", "ci", "--project", "shop"},
+		{"tokens", "create", "ci", "--role", "approver"},
+		{"tokens", "create", "ci", "--role", "root", "--project", "*"},
+		{"tokens", "create", "ci", "--role", "approver", "--project", "*", "--expires", "soon"},
+		{"users", "invite", "Vera", "--role", "viewer", "--project", "*"},
+	} {
+		r := o.do(args...)
+		require.Equal(t, 2, r.code, "%v: %s", args, r.stderr)
+		require.NotEmpty(t, r.stderr)
+	}
+}

@@ -1,0 +1,75 @@
+// Package permit says whether an attempt to decide may be made at all: by whose
+// right, and whether the person who makes it is there.
+package permit
+
+import (
+	"context"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+)
+
+// critical is the risk that needs more than a session.
+const critical = "critical"
+
+// proofAge is how long ago a person may have used a passkey for what is critical.
+const proofAge = 5 * time.Minute
+
+// stepUp is the assurance of what was decided with a passkey at hand.
+const stepUp = "step_up"
+
+// Role returns the role by which an attempt may decide r, or why it may not.
+// Who must not know of r is told that there is nothing.
+func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
+	refuse := func(words string) (string, *hitl.Receipt) {
+		return "", &hitl.Receipt{Status: hitl.Forbidden, Error: words}
+	}
+	switch a.Principal.Kind {
+	case "person", "service", "rule":
+	default:
+		return refuse("only people, services and rules decide")
+	}
+	if !a.Rights.Sees(r.ProjectID) {
+		rec := api.Failure(api.ErrNotFound)
+		return "", &rec
+	}
+	owner := subject.Token(r.Owner)
+	if subject.Token(api.Owner(a.Principal)) == owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == owner || a.AskedFor != "" && subject.Token(a.AskedFor) == owner {
+		return refuse("an owner cannot decide its own request")
+	}
+	by, ok := a.Rights.Decides(r.Kind, r.ProjectID)
+	if !ok {
+		return refuse("none of your roles decides this kind of request in this project")
+	}
+	return by, nil
+}
+
+// Presence asks for presence where a critical request would go on: of a person who
+// has a passkey, for its use a moment ago. A program cannot be present. Saying no
+// needs no proof.
+func Presence(ctx context.Context, a *api.Attempt, risk string, c *hitl.Content, now time.Time) (assurance string, refused *hitl.Receipt) {
+	if risk != critical || c.Outcome == hitl.Denied || c.Outcome == hitl.Dismissed {
+		return a.Assurance, nil
+	}
+	refuse := func(problem string) (string, *hitl.Receipt) {
+		return "", &hitl.Receipt{
+			Status: hitl.Forbidden, Error: "this request is critical: " + problem,
+			Fields: []hitl.Field{{Field: "assurance", Problem: problem}},
+		}
+	}
+	if a.Principal.Kind != "person" || a.Presence == nil {
+		return refuse("only a person may let it go on")
+	}
+	passkey, at, err := a.Presence(ctx)
+	switch {
+	case err != nil:
+		return "", &hitl.Receipt{Status: hitl.Unavailable, Error: "the session cannot be checked now; nothing was decided"}
+	case !at.IsZero() && now.Sub(at) < proofAge:
+		return stepUp, nil
+	case passkey:
+		return refuse(stepUp + " is needed: use your passkey and decide again")
+	}
+	return a.Assurance, nil
+}

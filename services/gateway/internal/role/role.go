@@ -1,0 +1,117 @@
+// Package role says what people and programs may see and do: roles, each held
+// for projects. What no grant names is not allowed.
+package role
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+// Bounds of what one set may hold.
+const (
+	maxGrants   = 32
+	maxProjects = 256
+)
+
+var roles = []string{wire.RoleViewer, wire.RoleResponder, wire.RoleApprover, wire.RoleAdmin}
+
+// Set is everything that somebody may do.
+type Set []wire.Grant
+
+// Everything is the right to all of it.
+func Everything() Set { return Set{{Role: wire.RoleAdmin, Projects: []string{wire.AllProjects}}} }
+
+// Check names what is wrong with a set; field is what it is called.
+func (s Set) Check(field string) *hitl.InvalidError {
+	inv := &hitl.InvalidError{}
+	add := func(name, format string, args ...any) {
+		inv.Fields = append(inv.Fields, hitl.Field{Field: name, Problem: fmt.Sprintf(format, args...)})
+	}
+	if len(s) == 0 {
+		add(field, "is empty: name at least one role")
+	}
+	if len(s) > maxGrants {
+		add(field, "has more than %d entries", maxGrants)
+		return inv
+	}
+	for i, g := range s {
+		at := fmt.Sprintf("%s.%d", field, i)
+		if !slices.Contains(roles, g.Role) {
+			add(at+".role", "must be one of %s", strings.Join(roles, ", "))
+		}
+		if len(g.Projects) == 0 || len(g.Projects) > maxProjects {
+			add(at+".projects", "must name 1 to %d projects, or %q for all", maxProjects, wire.AllProjects)
+		}
+		for _, p := range g.Projects {
+			if p == "" || len(p) > hitl.MaxIdentifier {
+				add(at+".projects", "has a project without a name, or with one longer than %d", hitl.MaxIdentifier)
+				break
+			}
+		}
+	}
+	if len(inv.Fields) > 0 {
+		return inv
+	}
+	return nil
+}
+
+// holds returns the first of these roles that s has for a project. What names
+// no project belongs to those who have all.
+func (s Set) holds(project string, these ...string) (string, bool) {
+	for _, r := range these {
+		for _, g := range s {
+			if g.Role == r && (slices.Contains(g.Projects, wire.AllProjects) || project != "" && slices.Contains(g.Projects, project)) {
+				return r, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Sees reports whether s may know that something of a project exists.
+func (s Set) Sees(project string) bool {
+	_, ok := s.holds(project, roles...)
+	return ok
+}
+
+// Decides returns the role by which s may decide an interaction, and with it see
+// what it is about. What can be allowed, and what nobody here knows, takes an
+// approver; what can only be answered, a responder.
+func (s Set) Decides(kind, project string) (string, bool) {
+	need := wire.RoleApprover
+	if k, ok := hitl.LookupKind(kind); ok && !slices.Contains(k.Verbs, hitl.VerbAllow) && slices.Contains(k.Verbs, hitl.VerbAnswer) {
+		need = wire.RoleResponder
+	}
+	return s.holds(project, need, wire.RoleAdmin)
+}
+
+// Reads reports whether s may read conversations of a project and talk in them:
+// whoever answers there has to know what it is about.
+func (s Set) Reads(project string) bool {
+	_, ok := s.holds(project, wire.RoleResponder, wire.RoleApprover, wire.RoleAdmin)
+	return ok
+}
+
+// Approves reports whether s may see tool calls of a project, start sessions
+// there and set their mode, which can approve everything in advance.
+func (s Set) Approves(project string) bool {
+	_, ok := s.holds(project, wire.RoleApprover, wire.RoleAdmin)
+	return ok
+}
+
+// Manages reports whether s may manage people and tokens.
+func (s Set) Manages() bool {
+	_, ok := s.holds("", wire.RoleAdmin)
+	return ok
+}
+
+// All reports whether nothing is hidden from s.
+func (s Set) All() bool {
+	_, approver := s.holds("", wire.RoleApprover, wire.RoleAdmin)
+	_, responder := s.holds("", wire.RoleResponder, wire.RoleAdmin)
+	return approver && responder
+}
