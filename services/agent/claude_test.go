@@ -250,29 +250,47 @@ func TestClaude_B48_KillNineIsNoDenial(t *testing.T) {
 	w.reached(id, hitl.StateUserTurn)
 }
 
-// Without its transcript a session cannot come back, and says so.
-func TestClaude_D1_16_ALostConversationIsDead(t *testing.T) {
+// The CLI keeps a conversation some time after it began. One that was ended before
+// hears again what was said, and what was decided since. Later, without what it
+// kept, a session cannot come back, and says so.
+func TestClaude_D1_16_B48_ALostConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, _ := w.claudeSetup(
-		modelapi.Step{Name: "begin", Conv: "scene-lost", Reply: []modelapi.Block{modelapi.ToolUse("toolu_l1", "Bash", `{"command":"touch lost.txt"}`)}},
+	const call = `{"command":"touch lost.txt && echo found"}`
+	s, api := w.claudeSetup(
+		modelapi.Step{Name: "begin", Conv: "scene-lost", Reply: []modelapi.Block{modelapi.ToolUse("toolu_l1", "Bash", call)}},
+		modelapi.Step{Name: "again", Conv: "scene-lost", UserText: "Decision: approved", Reply: []modelapi.Block{modelapi.ToolUse("toolu_l2", "Bash", call)}},
+		modelapi.Step{Name: "ran", Conv: "scene-lost", Results: []modelapi.Result{{ToolUseID: "toolu_l2", Content: "found"}}, Reply: []modelapi.Block{modelapi.Text("It is there.")}},
 	)
 	k := w.worker(s)
+	lose := func() {
+		k.end()
+		for _, kv := range s.Env {
+			if dir, ok := strings.CutPrefix(kv, "CLAUDE_CONFIG_DIR="); ok {
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "projects")))
+			}
+		}
+		k = w.worker(s)
+	}
 	id := w.begin(hitl.Start{Runtime: "claude", Prompt: "scene-lost: go"})
 	p := w.request("lost.txt", tool("Bash", "lost.txt"))
-	k.end()
-	for _, kv := range s.Env {
-		if dir, ok := strings.CutPrefix(kv, "CLAUDE_CONFIG_DIR="); ok {
-			require.NoError(t, os.RemoveAll(filepath.Join(dir, "projects")))
-		}
-	}
-	w.worker(s)
+	lose()
 	w.generation(id, 2)
 	w.decide(p, hitl.Response{Decision: "allow"})
+	w.saw(id, hitl.EventSessionStatus, "begins again with what was said")
+	w.saw(id, hitl.EventText, "It is there.")
+	w.acked(p, hitl.Applied)
+	require.FileExists(t, filepath.Join(s.Cwd, "lost.txt"))
+	w.reached(id, hitl.StateUserTurn)
+	w.until("one request alone: the approval was for the call that was made again", func() bool { return len(w.requests) == 1 })
+	require.Contains(t, string(api.Requests()[1].Body), "scene-lost: go")
+
+	lose()
+	w.generation(id, 3)
+	require.Equal(t, "ok", w.command(id, hitl.Command{Type: hitl.CommandMessage, Text: "and now?"}).Status)
 	st := w.reached(id, hitl.StateDead)
 	require.Contains(t, st.Error, "cannot be resumed")
 	w.saw(id, hitl.EventError, "cannot be resumed")
-	w.acked(p, hitl.Refused)
 }
 
 // What a sub-agent asks shows up in the session that people watch, under the

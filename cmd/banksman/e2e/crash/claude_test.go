@@ -116,7 +116,7 @@ func TestClaudeWorkersEndAtRandomMoments_B48_B49_D0_18_D4_05(t *testing.T) {
 		require.NoError(t, s.j.Enqueue(t.Context(), &hitl.Start{
 			V: 1, SessionID: id, Tenant: bus.DefaultTenant, Pool: pool, Runtime: "claude", Prompt: id + ": go",
 		}))
-		s.await(moment{after: 5 * time.Second, steps: 1 + moments.IntN(16)})
+		s.await(moment{after: 5 * time.Second, steps: 1 + moments.IntN(16)}, func() int { return s.total }, func() int { return 0 })
 		sig := syscall.SIGTERM
 		if n%3 == 2 {
 			sig = syscall.SIGKILL

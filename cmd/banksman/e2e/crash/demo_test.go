@@ -83,7 +83,8 @@ func TestWorkersEndAtRandomMoments_B48_B49_D4_05_invariant3(t *testing.T) {
 	for i := range setups {
 		setups[i] = setup{Creds: s.creds(), Data: t.TempDir(), Cwd: t.TempDir(), Claude: "none"}
 	}
-	var queue sync.Mutex // of the sessions and the signals
+	var queue sync.Mutex // of the sessions, the signals and the counts
+	var orderly, orderlyAsking, killedAsking int
 	var lane sync.WaitGroup
 	for i := range lanes {
 		moments := rand.New(rand.NewPCG(*seed, uint64(10+i)))
@@ -101,18 +102,38 @@ func TestWorkersEndAtRandomMoments_B48_B49_D4_05_invariant3(t *testing.T) {
 				}
 				queue.Unlock()
 				w, err := setups[i].start(t)
-				if err == nil {
-					s.await(randomMoment(moments, 250*time.Millisecond, 60))
-					err = w.end(sig)
-				}
 				if err != nil {
 					t.Errorf("worker: %v", err)
 					return
 				}
+				data := setups[i].Data
+				s.await(randomMoment(moments, 250*time.Millisecond, 20),
+					func() int { return s.steps[workerOf(data)] }, func() int { return s.asks[workerOf(data)] })
+				asking := s.asking(data)
+				if err := w.end(sig); err != nil {
+					t.Errorf("worker: %v", err)
+					return
+				}
+				queue.Lock()
+				switch {
+				case w.orderly && asking:
+					orderlyAsking++
+					fallthrough
+				case w.orderly:
+					orderly++
+				case sig == syscall.SIGKILL && asking:
+					killedAsking++
+				}
+				queue.Unlock()
 			}
 		})
 	}
 	lane.Wait()
+	t.Logf("%d of %d SIGTERMs ended a worker in an orderly way, %d of these with something open; %d of %d times kill -9 met something open",
+		orderly, *terms, orderlyAsking, killedAsking, *kills)
+	require.GreaterOrEqual(t, orderly, *terms/2, "too many signals came before a worker could listen")
+	require.GreaterOrEqual(t, orderlyAsking, *terms/6, "too few signals came while something was open")
+	require.GreaterOrEqual(t, killedAsking, *kills/10)
 	for i := range setups {
 		w, err := setups[i].start(t)
 		require.NoError(t, err)

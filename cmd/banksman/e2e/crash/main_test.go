@@ -76,7 +76,10 @@ func runWorker(arg string) error {
 }
 
 // worker is a worker process.
-type worker struct{ cmd *exec.Cmd }
+type worker struct {
+	cmd     *exec.Cmd
+	orderly bool // it ended by itself, with success
+}
 
 // start may be called from any goroutine.
 func (s setup) start(t *testing.T) (*worker, error) {
@@ -95,7 +98,7 @@ func (s setup) start(t *testing.T) (*worker, error) {
 			_ = cmd.Wait()
 		}
 	})
-	return &worker{cmd}, nil
+	return &worker{cmd: cmd}, nil
 }
 
 // end sends the signal and waits for the process to be gone. SIGTERM is an
@@ -108,6 +111,7 @@ func (w *worker) end(sig syscall.Signal) error {
 	limit := time.AfterFunc(patience, func() { _ = w.cmd.Process.Kill() })
 	defer limit.Stop()
 	err := w.cmd.Wait()
+	w.orderly = err == nil
 	status := w.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if err != nil && !(status.Signaled() && status.Signal() == sig) {
 		return fmt.Errorf("after the signal %s: %w", sig, err)

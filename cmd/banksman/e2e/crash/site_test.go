@@ -42,7 +42,9 @@ type site struct {
 	people sync.WaitGroup // who still thinks or answers
 
 	mu      sync.Mutex
-	steps   int                          // messages stored so far, of all streams
+	total   int                          // messages stored so far, of all streams
+	steps   map[string]int               // events and states stored so far, by worker
+	asks    map[string]int               // open events stored so far, by worker
 	changed chan struct{}                // closed and replaced at each
 	states  map[string]hitl.SessionState // newest by session id
 	texts   map[string][]string          // of the agent's stored events, by session id
@@ -57,7 +59,7 @@ func newSite(t *testing.T) *site {
 	defer cancel()
 	s := &site{
 		t: t, dir: t.TempDir(), changed: make(chan struct{}), onAsk: func(wire.Opened) {},
-		states: map[string]hitl.SessionState{}, texts: map[string][]string{},
+		steps: map[string]int{}, asks: map[string]int{}, states: map[string]hitl.SessionState{}, texts: map[string][]string{},
 		opened: map[subject.Ref]*wire.Opened{}, closed: map[subject.Ref]*wire.Closed{}, won: map[string]*hitl.Decision{},
 	}
 	require.NoError(t, natsd.Write(natsd.Plan{
@@ -140,22 +142,29 @@ func (s *site) see(m journal.Message) error {
 	}
 	var ask *wire.Opened
 	s.change(func() {
-		s.steps++
+		s.total++
 		switch {
 		case p.Kind == "ixe" && p.Tail == subject.Open:
 			ask = &wire.Opened{}
 			err = json.Unmarshal(m.Data, ask)
 			s.opened[p.Ref()] = ask
+			s.steps[s.states[ask.SessionID].Worker]++
+			s.asks[s.states[ask.SessionID].Worker]++
 		case p.Kind == "ixe":
 			var e wire.Ended
 			err = json.Unmarshal(m.Data, &e)
 			s.closed[p.Ref()] = &e.Closed
+			if o := s.opened[p.Ref()]; o != nil {
+				s.steps[s.states[o.SessionID].Worker]++
+			}
 		case p.Kind == "ses":
 			var st hitl.SessionState
 			err = json.Unmarshal(m.Data, &st)
 			s.states[st.SessionID] = st
+			s.steps[st.Worker]++
 		case p.Kind == "evt":
 			s.texts[p.Session] = append(s.texts[p.Session], string(m.Data))
+			s.steps[s.states[p.Session].Worker]++
 		}
 	})
 	if ask != nil && err == nil {
@@ -202,33 +211,43 @@ func (s *site) dump() {
 	}
 }
 
-// moment is when a worker is ended: after a time from its start, or after that
-// many more steps were stored. Both are the stimulus, nothing waits for them to
-// mean anything.
+// moment is when a worker is ended: a while after its start, or after that many
+// more steps or asks of its own were stored and a while, whichever is first. All
+// are the stimulus, nothing waits for them to mean anything.
 type moment struct {
-	after time.Duration
-	steps int
+	after       time.Duration
+	steps, asks int
+	then        time.Duration
 }
 
-func randomMoment(rng *rand.Rand, longest time.Duration, most int) moment {
-	if rng.IntN(2) == 0 {
-		return moment{after: time.Duration(rng.Int64N(int64(longest)))}
+// randomMoment is one time in five in a worker's start, two in its work, two just
+// after one of its asks was shown.
+func randomMoment(rng *rand.Rand, start time.Duration, most int) moment {
+	m := moment{after: 8 * start} // an idle worker has no steps
+	switch rng.IntN(5) {
+	case 0:
+		m.after = time.Duration(rng.Int64N(int64(start)))
+	case 1, 2:
+		m.steps = 1 + rng.IntN(most)
+	default:
+		m.asks, m.then = 1+rng.IntN(3), time.Duration(rng.Int64N(int64(start/5)))
 	}
-	return moment{after: 4 * longest, steps: 1 + rng.IntN(most)} // an idle site has no steps
+	return m
 }
 
-// await returns at the moment.
-func (s *site) await(m moment) {
-	s.mu.Lock()
-	goal := s.steps + m.steps
-	s.mu.Unlock()
+// await returns at the moment; steps and asks are called with s.mu held.
+func (s *site) await(m moment, steps, asks func() int) {
 	timer := time.NewTimer(m.after)
 	defer timer.Stop()
+	s.mu.Lock()
+	wantSteps, wantAsks := steps()+m.steps, asks()+m.asks
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
-		reached, changed := m.steps > 0 && s.steps >= goal, s.changed
+		reached, changed := m.steps > 0 && steps() >= wantSteps || m.asks > 0 && asks() >= wantAsks, s.changed
 		s.mu.Unlock()
 		if reached {
+			<-time.After(m.then)
 			return
 		}
 		select {
@@ -237,6 +256,28 @@ func (s *site) await(m moment) {
 			return
 		}
 	}
+}
+
+// workerOf is the name of a data directory's worker: empty before its first.
+func workerOf(data string) string {
+	id, err := os.ReadFile(filepath.Join(data, "worker"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// asking reports whether something waits that the worker of a data directory asked.
+func (s *site) asking(data string) bool {
+	id := workerOf(data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, o := range s.opened {
+		if id != "" && s.states[o.SessionID].Worker == id && s.closed[ref] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // call calls the gateway as a page would.

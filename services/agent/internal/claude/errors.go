@@ -19,6 +19,8 @@ var (
 	ErrWrongKind = errors.New("the ask is of another kind")
 	// ErrExited means that the process is gone or its input is closed.
 	ErrExited = errors.New("the Claude Code process has ended")
+	// ErrNoConversation means that the CLI does not have what it should resume.
+	ErrNoConversation = errors.New("the Claude Code CLI has no such conversation")
 	// ErrLineTooLong means that the CLI wrote a line above protocol.MaxLine.
 	ErrLineTooLong = errors.New("line too long")
 )

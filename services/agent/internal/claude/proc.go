@@ -146,6 +146,9 @@ func Start(ctx context.Context, o Options) (*Proc, error) {
 		p.Wait()
 		if tail := strings.TrimSpace(p.exit.Stderr); tail != "" && errors.Is(err, ErrExited) {
 			err = fmt.Errorf("%w (exit code %d): %s", err, p.exit.Code, tail)
+			if o.ResumeID != "" && strings.Contains(tail, "No conversation found") {
+				err = fmt.Errorf("%w: %w", ErrNoConversation, err)
+			}
 		}
 		return nil, fmt.Errorf("start claude: %w", err)
 	}

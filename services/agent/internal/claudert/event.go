@@ -88,6 +88,7 @@ func (c *conn) handle(e protocol.Event) {
 			r.setBusy(false)
 		}
 	case protocol.TurnEnded:
+		r.turned()
 		r.dropGrants()
 		if e.IsError && e.Text != "" {
 			r.host.Emit(runtime.Problem{Message: e.Text})

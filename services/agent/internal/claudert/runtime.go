@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,10 @@ type memory struct {
 	CLISession string `json:"cli_session"`
 	// Begun says that the CLI was given a prompt, so that it has a transcript.
 	Begun bool `json:"begun"`
+	// Said is what the CLI was told in its first turn. It keeps a conversation
+	// some time after it began, so that one that was ended before has nothing to
+	// resume and has to hear it again.
+	Said []runtime.Prompt `json:"said,omitempty"`
 }
 
 // decode reads a memory. The id becomes an argument of the CLI.
@@ -153,6 +158,7 @@ type run struct {
 	waiting  map[string]gate.Kept
 	settled  []*gate.Settled
 	grants   []*grant
+	again    []protocol.PromptBlock // a new CLI has to be told this first
 
 	// prefix keeps block ids apart from those of an earlier run.
 	prefix string
@@ -206,9 +212,13 @@ func (r *run) process(ctx context.Context) (*claude.Proc, error) {
 	} else {
 		o.SessionID = m.CLISession
 	}
-	c := &conn{run: r}
-	o.OnEvent = c.handle
-	p, err := claude.Start(ctx, o)
+	p, c, err := r.launch(ctx, o)
+	if errors.Is(err, claude.ErrNoConversation) && len(m.Said) > 0 {
+		o.ResumeID, o.SessionID = "", uuid.NewString()
+		if err = r.anew(o.SessionID); err == nil {
+			p, c, err = r.launch(ctx, o)
+		}
+	}
 	if err != nil {
 		if m.Begun {
 			return nil, fmt.Errorf("the conversation cannot be resumed: %w", err)
@@ -237,15 +247,64 @@ func (r *run) process(ctx context.Context) (*claude.Proc, error) {
 	return p, nil
 }
 
-// begun notes that the CLI is about to have a transcript.
-func (r *run) begun() error {
+// launch starts a CLI whose events go to the run.
+func (r *run) launch(ctx context.Context, o claude.Options) (*claude.Proc, *conn, error) {
+	c := &conn{run: r}
+	o.OnEvent = c.handle
+	p, err := claude.Start(ctx, o)
+	return p, c, err
+}
+
+// anew makes the next CLI begin a conversation of that id by what was said.
+func (r *run) anew(id string) error {
+	r.host.Emit(runtime.Note{Message: "The worker ended before Claude Code had kept this conversation. It begins again with what was said."})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.memory.Begun {
+	r.again = nil
+	for _, p := range r.memory.Said {
+		blocks, err := promptBlocks(p)
+		if err != nil {
+			return err
+		}
+		r.again = append(r.again, blocks...)
+	}
+	r.memory.CLISession = id
+	return r.remember()
+}
+
+// retells reports whether a new CLI is told p anyway: a worker that was killed
+// may have been about to note that p was taken.
+func (r *run) retells(p runtime.Prompt) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.memory.Said)
+	return r.again != nil && n > 0 && reflect.DeepEqual(r.memory.Said[n-1], p)
+}
+
+// begun notes that the CLI is about to have a conversation, and what it is told
+// in the first turn.
+func (r *run) begun(said ...runtime.Prompt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory.Begun && (len(said) == 0 || len(r.memory.Said) == 0) {
 		return nil
 	}
 	r.memory.Begun = true
+	r.memory.Said = append(r.memory.Said, said...)
 	return r.remember()
+}
+
+// turned notes that a turn is over: the CLI has kept what was said.
+func (r *run) turned() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.memory.Said) == 0 {
+		return
+	}
+	r.memory.Said = nil
+	if err := r.remember(); err != nil {
+		r.log.Error("the end of a turn was not stored", "error", err)
+	}
 }
 
 // Prompt implements runtime.Run.
@@ -265,6 +324,12 @@ func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
 	if err != nil {
 		return err
 	}
+	if r.retells(p) {
+		return r.say(proc)
+	}
+	if err := r.begun(p); err != nil {
+		return err
+	}
 	err = r.say(proc, blocks...)
 	if !errors.Is(err, claude.ErrExited) {
 		return err
@@ -274,8 +339,13 @@ func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
 	if proc, err = r.process(ctx); err != nil {
 		return err
 	}
+	if r.retells(p) {
+		return r.say(proc)
+	}
 	return r.say(proc, blocks...)
 }
+
+// say tells the CLI something, after what a new one has to be told first.
 
 func (r *run) say(proc *claude.Proc, blocks ...protocol.PromptBlock) error {
 	if err := r.begun(); err != nil {
@@ -283,6 +353,8 @@ func (r *run) say(proc *claude.Proc, blocks ...protocol.PromptBlock) error {
 	}
 	r.mu.Lock()
 	r.writing = true
+	blocks = append(r.again, blocks...)
+	r.again = nil
 	r.mu.Unlock()
 	r.setBusy(true)
 	err := proc.Prompt(blocks...)

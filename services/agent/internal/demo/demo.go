@@ -75,6 +75,13 @@ func decode(raw json.RawMessage) (m memory, err error) {
 
 func (m memory) over() bool { return m.Step >= len(script) }
 
+// heard is what a person said. kept is closed when what follows from it is
+// stored: before, a successor has to hear it again.
+type heard struct {
+	text string
+	kept chan struct{}
+}
+
 type run struct {
 	pace   time.Duration
 	spec   runtime.Spec
@@ -84,7 +91,7 @@ type run struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	// prompts and news wake the conversation; neither is closed.
-	prompts chan runtime.Prompt
+	prompts chan heard
 	news    chan struct{}
 
 	// prefix keeps block ids apart from those of an earlier process.
@@ -100,7 +107,7 @@ type run struct {
 func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (runtime.Run, error) {
 	r := &run{
 		pace: rt.pace, spec: s, host: h, log: s.Logger,
-		prompts: make(chan runtime.Prompt), news: make(chan struct{}, 1), prefix: uuid.NewString()[:8],
+		prompts: make(chan heard), news: make(chan struct{}, 1), prefix: uuid.NewString()[:8],
 	}
 	var err error
 	if r.m, err = decode(s.Memory); err != nil {
@@ -114,13 +121,19 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 
 // Prompt implements runtime.Run.
 func (r *run) Prompt(ctx context.Context, p runtime.Prompt) error {
-	select {
-	case r.prompts <- p:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r.ctx.Done():
-		return context.Canceled
+	h := heard{text: p.Text, kept: make(chan struct{})}
+	to, kept := r.prompts, (chan struct{})(nil)
+	for {
+		select {
+		case to <- h:
+			to, kept = nil, h.kept
+		case <-kept:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.ctx.Done():
+			return context.Canceled
+		}
 	}
 }
 
@@ -282,13 +295,13 @@ func (r *run) told() bool {
 
 // idle waits for a message and reacts to it.
 func (r *run) idle(m memory) bool {
-	var p runtime.Prompt
+	var h heard
 	select {
-	case p = <-r.prompts:
+	case h = <-r.prompts:
 	case <-r.ctx.Done():
 		return false
 	}
-	text := strings.ToLower(p.Text)
+	text := strings.ToLower(h.text)
 	switch {
 	case m.Round == 0, m.over() && (strings.Contains(text, "again") || strings.Contains(text, "restart")):
 		r.update(func(m *memory) { *m = memory{Round: m.Round + 1, Results: map[string]result{}} })
@@ -301,8 +314,12 @@ func (r *run) idle(m memory) bool {
 		r.host.Emit(runtime.Turn{Assistant: true})
 		r.say("I am only a demo and know no more than my script. Write \"again\" and I begin anew.")
 		r.host.Emit(runtime.TurnDone{Reason: runtime.EndTurn})
+		if !r.told() {
+			return false
+		}
 		r.host.Emit(runtime.Turn{Assistant: false})
 	}
+	close(h.kept)
 	return true
 }
 
@@ -352,8 +369,12 @@ func (r *run) play(st *step) {
 		}
 		select {
 		case <-r.news:
-		case p := <-r.prompts:
-			r.say("I heard you (\"" + strings.TrimSpace(p.Text) + "\"), but I still wait for the decision above.")
+		case h := <-r.prompts:
+			r.say("I heard you (\"" + strings.TrimSpace(h.text) + "\"), but I still wait for the decision above.")
+			if !r.told() {
+				return
+			}
+			close(h.kept)
 		case <-r.ctx.Done():
 			return
 		}

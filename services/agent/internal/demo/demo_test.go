@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ type host struct {
 	emitted chan runtime.Event
 	memory  memory
 	away    bool
+	disk    chan struct{} // where it is not nil, each storing takes one from it
 }
 
 func (h *host) Emit(e runtime.Event)    { h.emitted <- e }
@@ -28,6 +30,9 @@ func (h *host) Ask(gate.Ask)            {}
 func (h *host) Withdraw(string, string) {}
 
 func (h *host) Remember(raw json.RawMessage) error {
+	if h.disk != nil {
+		<-h.disk
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.memory = memory{}
@@ -111,4 +116,26 @@ func TestDemo_D3_06_ForgetsNoWordsWhenItIsKilled(t *testing.T) {
 			require.Equal(t, want, h.memory, "after %v", seen)
 		})
 	}
+}
+
+// The worker forgets a message when the demo says that it has it. Until what
+// follows from the message is stored, that would be a lie: a killed demo would
+// wait for ever for what was said already.
+func TestDemo_D3_06_B48_HasAMessageWhenItIsStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{emitted: make(chan runtime.Event, 1000), disk: make(chan struct{})}
+		run, err := New(Options{Pace: -1}).Start(t.Context(), runtime.Spec{SessionID: "s", Logger: slog.New(slog.DiscardHandler)}, h)
+		require.NoError(t, err)
+		has := make(chan error, 1)
+		go func() { has <- run.Prompt(t.Context(), runtime.Prompt{Text: "show me"}) }()
+		synctest.Wait()
+		require.Empty(t, has, "it is not stored yet")
+		close(h.disk)
+		require.NoError(t, <-has)
+		h.mu.Lock()
+		require.Equal(t, 1, h.memory.Round)
+		h.mu.Unlock()
+		run.Kill()
+	})
 }

@@ -44,21 +44,25 @@ func (e *Engine) expireSoon(d projection.Due) {
 			return
 		case <-time.After(time.Duration(rand.Int64N(int64(jitter)))):
 		}
-		winner, err := e.settle(ctx, d.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
-		if errors.Is(err, api.ErrNotFound) && !errors.Is(err, errUnread) {
-			// Somebody with the rights to do so, or an older copy of the store.
-			e.log.Error("a request is gone without a decision: it is not shown any more", "interaction", d.Ref.String())
-			e.view.Lost(d.Ref)
-			return
-		}
-		if err != nil {
-			e.log.Error("expiry not stored, trying again", "interaction", d.Ref.String(), "error", err)
-			e.view.Again(d.Ref, time.Second)
-			return
-		}
-		if winner.Outcome != hitl.Expired {
-			return // somebody was faster
-		}
-		e.log.Warn("expired: nobody decided in time", "interaction", d.Ref.String(), "kind", d.Kind, "tool", d.Tool)
+		e.expire(ctx, d)
 	})
+}
+
+func (e *Engine) expire(ctx context.Context, d projection.Due) {
+	winner, err := e.settle(ctx, d.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+	if errors.Is(err, api.ErrNotFound) && !errors.Is(err, errUnread) {
+		// Somebody with the rights to do so, or an older copy of the store.
+		e.log.Error("a request is gone without a decision: it is not shown any more", "interaction", d.Ref.String())
+		e.view.Lost(d.Ref)
+		return
+	}
+	if err != nil {
+		e.log.Error("expiry not stored, trying again", "interaction", d.Ref.String(), "error", err)
+		e.view.Again(d.Ref, time.Second)
+		return
+	}
+	if winner.Outcome != hitl.Expired {
+		return // somebody was faster
+	}
+	e.log.Warn("expired: nobody decided in time", "interaction", d.Ref.String(), "kind", d.Kind, "tool", d.Tool)
 }

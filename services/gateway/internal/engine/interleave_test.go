@@ -23,6 +23,10 @@ import (
 // stageTime is when everything on a stage was stored.
 var stageTime = time.Now().UTC()
 
+// stageDeadline is how long the request of a plot waits that expires: less than
+// what is lately, so that nothing on a stage is old.
+const stageDeadline = lately / 2
+
 // desk is the journal of one gateway on a stage. Faults are planted here: they
 // are what a gateway would do that does not keep the order of design.
 type desk struct {
@@ -222,8 +226,13 @@ func (s *stage) decide(p *decider, g *gate) {
 		if p.name == "bob" {
 			a.Decision = "deny"
 		}
+		late := s.late
 		rec := g.e.Decide(context.Background(), a)
 		if t.dead {
+			return
+		}
+		if late && rec.Status == hitl.Accepted {
+			p.task, p.told = nil, "yes, after the deadline"
 			return
 		}
 		p.task = nil
@@ -298,7 +307,7 @@ func (s *stage) final() string {
 	for _, t := range s.tasks {
 		return t.name + " waits for ever"
 	}
-	if s.plot.people == nil && s.plot.withdraw == 0 && !s.plot.refused && (!s.plot.poor || decisions.last == 0) {
+	if s.plot.people == nil && s.plot.withdraw == 0 && !s.plot.expires && !s.plot.refused && (!s.plot.poor || decisions.last == 0) {
 		for _, g := range s.gates {
 			if !s.shown(g) {
 				return g.name + " does not show what waits"
@@ -359,9 +368,9 @@ func (s *stage) digest() uint64 {
 		tasks = append(tasks, fmt.Sprintf("%s %s %d,", t.name, t.op, t.seen))
 	}
 	slices.Sort(tasks)
-	put("%v %d %d %d %d;", tasks, s.asks, s.withdraw, s.crashes, s.twice)
+	put("%v %d %d %d %d %v;", tasks, s.asks, s.withdraw, s.crashes, s.twice, s.late)
 	for _, g := range s.gates {
-		put("%v %v %v %v %s;", g.up, g.busy, g.clean, g.knows, s.sight(g))
+		put("%v %v %v %v %s %s;", g.up, g.busy, g.clean, g.knows, s.sight(g), g.looked)
 	}
 	for _, p := range s.people {
 		put("%v %v;", p.told != "", p.task != nil)
@@ -477,6 +486,12 @@ func asked(name string, limit int, change ...func(*plot)) *plot {
 	for _, fn := range change {
 		fn(p)
 	}
+	if p.expires {
+		expiring(stageDeadline)(r)
+		if p.raw, err = hitl.Marshal(r); err != nil {
+			panic(err)
+		}
+	}
 	return p
 }
 
@@ -488,6 +503,7 @@ func plots(all bool) []*plot {
 	killed := func(p *plot) { p.crashes, p.asks = 1, 1 }
 	two := func(p *plot) { p.gateways, p.asks = 2, 1 }
 	people := func(p *plot) { p.people = []string{"ada", "bob"} }
+	expires := func(p *plot) { p.expires, p.asks = true, 1 }
 	poor := func(p *plot) { p.poor, p.twice, p.people = true, 1, nil }
 	short := []*plot{
 		asked("nobody decides, killed anywhere", anyOrder, killed, func(p *plot) { p.people = nil }),
@@ -501,6 +517,9 @@ func plots(all bool) []*plot {
 		asked("another gateway starts and looks on", 1, func(p *plot) { p.idle, p.quiet, p.asks = 1, true, 1 }),
 		asked("two gateways", 0, two),
 		asked("two gateways that count a quota differently", 1, two, poor),
+		asked("expires", anyOrder, expires),
+		asked("expires, killed anywhere", 0, expires, killed),
+		asked("expires, nobody decides, two gateways", 0, expires, two, func(p *plot) { p.people = nil }),
 	}
 	if !all {
 		return short
@@ -521,17 +540,24 @@ func plots(all bool) []*plot {
 		asked("two gateways, one killed", 0, two, killed),
 		asked("two gateways, withdrawn", 0, two, func(p *plot) { p.withdraw = 1 }),
 		asked("two gateways that count a quota differently, any order", anyOrder, two, poor),
+		asked("expires, killed anywhere, any order", anyOrder, expires, killed),
+		asked("expires, two gateways", 0, expires, two),
+		asked("expires, asked again", anyOrder, expires, func(p *plot) { p.asks = 2 }),
+		asked("expires or withdrawn", 1, expires, func(p *plot) { p.withdraw = 1 }),
+		asked("expires, two gateways, interrupted", 1, expires, two),
+		asked("expires, two gateways, one killed", 0, expires, two, killed),
+		asked("expires, another gateway starts", 1, expires, func(p *plot) { p.idle = 1 }),
 	)
 }
 
 // The plots say how far this goes: those without a limit are tried in any order,
-// the others up to so many interruptions; deadlines are in none.
+// the others up to so many interruptions.
 //
 // In whatever order intake, decisions, follow-up, sweeper, a request that is
-// sent again, crashes and starts come: one decision, one open and one closed
+// sent again, a deadline, crashes and starts come: one decision, one open and one closed
 // event in that order, no request lost, the one sent again deleted again, the
 // asker's decision there, and nothing shown as open by a gateway that knows of
-// its decision.
+// its decision, nor anything allowed by who came after the deadline.
 func TestAllInterleavings_B48_B50_invariant1_invariant3_invariant8(t *testing.T) {
 	t.Parallel()
 	conn := newWorld(t).connect()
@@ -560,6 +586,7 @@ func TestInterleavingsFindPlantedFaults(t *testing.T) {
 		"intake does not look":           asked("", 1),
 		"deletes nothing":                asked("", 1),
 		"acknowledges first":             asked("", 1, killed),
+		"its clock stands still":         asked("", 0, func(p *plot) { p.expires, p.asks = true, 1 }),
 		"expects nothing":                asked("", 0, func(p *plot) { p.gateways, p.people = 2, []string{"ada", "bob"} }),
 	} {
 		t.Run(fault, func(t *testing.T) {

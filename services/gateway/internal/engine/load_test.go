@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -35,8 +37,8 @@ func (r *reads) Last(ctx context.Context, stream string, filters []string, fn fu
 }
 
 // However much was settled before, a start reads what is open and a bounded
-// number of messages more: by what the engine is given, and by what comes over
-// its connection.
+// number of messages more: by what the engine is given, by what comes over its
+// connection, and by what it makes the server look through.
 func TestAStartCostsWhatIsOpen_NotTheHistory(t *testing.T) {
 	t.Parallel()
 	const open, tail = 40, 10
@@ -59,14 +61,19 @@ func TestAStartCostsWhatIsOpen_NotTheHistory(t *testing.T) {
 		}
 		w.swept(settled)
 	}
+	spy := w.connect()
+	made, err := spy.SubscribeSync("$JS.API.CONSUMER.CREATE.>")
+	require.NoError(t, err)
 	start := func() (given int64, came uint64) {
 		stop()
+		w.forget(made)
 		nc := w.connect()
 		count := &reads{Journal: w.journal(nc)}
 		before := nc.Stats().InMsgs
 		e, stop = w.gateway(few, func(o *Options) { o.Journal, o.Conn = count, nc })
 		given, came = count.n.Load(), nc.Stats().InMsgs-before
 		require.Len(t, pendingIDs(t, e), open)
+		w.looksThrough(made, open+2*tail)
 		return given, came
 	}
 	settle(50)
@@ -81,6 +88,54 @@ func TestAStartCostsWhatIsOpen_NotTheHistory(t *testing.T) {
 	// With the server's answers: some calls, and the first pulls of what the
 	// gateway does from then on.
 	require.LessOrEqual(t, came, uint64(open+2*tail+100))
+}
+
+// forget drops what a subscription has.
+func (w *world) forget(sub *nats.Subscription) {
+	w.t.Helper()
+	for n, _, err := sub.Pending(); n > 0; n, _, err = sub.Pending() {
+		require.NoError(w.t, err)
+		_, err = sub.NextMsg(patience)
+		require.NoError(w.t, err)
+	}
+}
+
+// looksThrough checks that none of the consumers that were asked for makes the
+// server look through more than so many messages. For one of many subjects it
+// looks through all.
+func (w *world) looksThrough(made *nats.Subscription, most int) {
+	w.t.Helper()
+	nc := w.connect()
+	require.NoError(w.t, nc.Flush())
+	seen := 0
+	for n, _, err := made.Pending(); n > 0; n, _, err = made.Pending() {
+		require.NoError(w.t, err)
+		m, err := made.NextMsg(patience)
+		require.NoError(w.t, err)
+		var wish struct {
+			Stream string `json:"stream_name"`
+			Config struct {
+				Policy   string   `json:"deliver_policy"`
+				From     uint64   `json:"opt_start_seq"`
+				Subjects []string `json:"filter_subjects"`
+			}
+		}
+		require.NoError(w.t, json.Unmarshal(m.Data, &wish))
+		require.Empty(w.t, wish.Config.Subjects, "%s", m.Data)
+		if wish.Config.Policy == "last_per_subject" {
+			continue // it has an index of these
+		}
+		require.Equal(w.t, "by_start_sequence", wish.Config.Policy, "%s", m.Data)
+		js, err := nc.JetStream()
+		require.NoError(w.t, err)
+		info, err := js.StreamInfo(wish.Stream)
+		require.NoError(w.t, err)
+		if info.State.LastSeq >= wish.Config.From {
+			require.LessOrEqual(w.t, min(info.State.Msgs, info.State.LastSeq+1-wish.Config.From), uint64(most), "%s", m.Data)
+		}
+		seen++
+	}
+	require.Positive(w.t, seen)
 }
 
 // swept waits until the sweeper has finished n decisions, and nothing is left

@@ -36,7 +36,8 @@ type stage struct {
 	asks     int           // left
 	withdraw int
 	crashes  int
-	twice    int // deliveries of what is being worked on
+	twice    int  // deliveries of what is being worked on
+	late     bool // the deadline has come
 	people   []*decider
 	serial   int
 }
@@ -58,6 +59,7 @@ type plot struct {
 	limit    int // of interruptions, see everything
 	recent   int // closed interactions that a gateway remembers
 	refused  bool
+	expires  bool   // the request has a deadline, which comes at any moment
 	poor     bool   // the second gateway has no room in its owner's quota, and takes only what another one had
 	fault    string // a planted one, see fault
 }
@@ -110,6 +112,7 @@ type gate struct {
 	clean  bool // the decision was stored before it began to load
 	knows  bool // it told somebody of the decision
 	killed bool
+	looked string // what it held when it last looked at the deadlines after one came
 }
 
 // task is a goroutine on the stage.
@@ -214,7 +217,7 @@ func (s *stage) reap() { s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool
 
 // boot starts a gateway: it loads, and then it is up.
 func (s *stage) boot(g *gate) {
-	g.busy, g.killed, g.knows = true, false, false
+	g.busy, g.killed, g.knows, g.looked = true, false, false, ""
 	g.clean = s.streams[journal.Decisions].last > 0
 	var limits quota.Limits
 	if s.poor(g) {
@@ -222,7 +225,7 @@ func (s *stage) boot(g *gate) {
 	}
 	g.e = New(Options{
 		Quota: limits, Journal: &desk{s, g}, Conn: s.plot.conn, Logger: slog.New(slog.DiscardHandler),
-		Clock: func() time.Time { return stageTime.Add(time.Second) },
+		Clock: s.now,
 	})
 	g.e.view = projection.New(projection.Options{
 		Logger: g.e.log, Clock: g.e.now, OrphanAfter: time.Hour, Recent: s.plot.recent,
@@ -246,6 +249,30 @@ func (s *stage) boot(g *gate) {
 		if err == nil {
 			g.busy, g.up = false, true
 		}
+	})
+}
+
+// now is the time on the stage; only a deadline makes it go on.
+func (s *stage) now() time.Time {
+	if s.late && s.plot.fault != "its clock stands still" {
+		return stageTime.Add(stageDeadline)
+	}
+	return stageTime.Add(time.Second)
+}
+
+// deadline is where a gateway looks at its clock and writes what is over.
+func (s *stage) deadline(g *gate, add func(string, func())) {
+	p, held := g.e.view.Pending(s.plot.ref)
+	if !s.late || !held || p.Decided || g.looked == s.sight(g) {
+		return
+	}
+	add(g.name+" looks at the deadlines", func() {
+		over, _ := g.e.view.Due(awakeAfter)
+		g.looked = s.sight(g)
+		for _, d := range over {
+			s.wake(s.spawn(g, "expires", func() { g.e.expire(context.Background(), d) }))
+		}
+		s.reap()
 	})
 }
 
@@ -334,6 +361,10 @@ func (s *stage) moves() []move {
 		}
 		s.deliveries(g, &s.intake, journal.Requests, "intake", g.e.intake, add)
 		s.deliveries(g, &s.sweeper, journal.Decisions, "sweep", g.e.sweep, add)
+		s.deadline(g, add)
+	}
+	if s.plot.expires && !s.late {
+		add("the deadline comes", func() { s.late = true })
 	}
 	requests := s.streams[journal.Requests]
 	if s.asks > 0 && requests.find(subject.Request(s.plot.ref)) == nil {
