@@ -88,6 +88,7 @@ func goDirect(raw []byte) ([]string, error) {
 	return names, nil
 }
 
+// npmDirect leaves the project's own packages out.
 func npmDirect(raw []byte) ([]string, error) {
 	var manifest struct {
 		Dependencies, DevDependencies, OptionalDependencies map[string]string
@@ -98,7 +99,9 @@ func npmDirect(raw []byte) ([]string, error) {
 	var names []string
 	for _, deps := range []map[string]string{manifest.Dependencies, manifest.DevDependencies, manifest.OptionalDependencies} {
 		for name := range deps {
-			names = append(names, name)
+			if !strings.HasPrefix(name, "@banksman/") {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)

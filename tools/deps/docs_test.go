@@ -34,7 +34,7 @@ require (
 	github.com/banksman/banksman/pkg v0.0.0
 )
 `)
-	write(npmManifests[0], `{"dependencies":{"known":"1"},"devDependencies":{"@x/fresh":"1"}}`)
+	write(npmManifests[0], `{"dependencies":{"known":"1","@banksman/client":"0"},"devDependencies":{"@x/fresh":"1"}}`)
 
 	got, err := undocumented([]string{"mod"})
 	if err != nil {

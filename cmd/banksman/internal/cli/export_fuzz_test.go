@@ -49,7 +49,7 @@ func FuzzEvidence(f *testing.F) {
 			}
 			require.Equal(t, got, want)
 		}
-		d, r, problems := check(e, nil)
+		d, r, problems := Check(e, nil)
 		require.NotEmpty(t, problems, "no key counts")
 		if d == nil {
 			require.Nil(t, r)
