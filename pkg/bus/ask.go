@@ -67,8 +67,9 @@ type askOptions struct {
 // asking with the same key to go on with.
 func Keep() AskOption { return func(o *askOptions) { o.keep = true } }
 
-// OnOpen calls fn once for each attempt whose request the server has stored.
-// Ask waits for fn.
+// OnOpen calls fn once for each attempt whose request the server has stored and
+// whose decision is still to come: a decision that is there already is returned
+// without. Ask waits for fn.
 func OnOpen(fn func(Opened)) AskOption { return func(o *askOptions) { o.opened = fn } }
 
 // Encode returns the exact bytes that Ask would send for r and attempt (from
