@@ -313,24 +313,31 @@ func TestFollowersAgree_D0_30_D1_29_B19_invariant8(t *testing.T) {
 				_, cursor, _ := told(t, f, "1")
 				const n = 50 // 10 MB: more than the kernel holds
 				say(t, hold, 2, n, 200<<10)
-				all := []string{"1"}
-				for {
-					s := f.next()
-					if s.end != "" {
-						require.Contains(t, []string{"slow", "over"}, s.end)
-						break
+				all, cuts := []string{"1"}, 0
+				// As a page does, it comes back as often as it is cut: a busy machine
+				// makes a reader slow again.
+				for len(all) < n {
+					for len(all) < n {
+						s := f.next()
+						require.False(t, s.reset)
+						if s.end != "" {
+							require.Contains(t, []string{"slow", "over"}, s.end)
+							cuts++
+							break
+						}
+						if s.text != "" {
+							all = append(all, s.text)
+						}
+						if s.cursor != "" {
+							cursor = s.cursor
+						}
 					}
-					if s.text != "" {
-						all = append(all, s.text)
-					}
-					if s.cursor != "" {
-						cursor = s.cursor
+					if len(all) < n {
+						f = open(t, two, two.token, key, cursor)
 					}
 				}
-				require.Less(t, len(all), n, "it was cut before the end")
-				texts, _, reset := told(t, open(t, two, two.token, key, cursor), fmt.Sprint(n))
-				require.False(t, reset)
-				require.Equal(t, numbers(1, n), append(all, texts...))
+				require.Positive(t, cuts, "it was cut before the end")
+				require.Equal(t, numbers(1, n), all)
 			})
 			t.Run("a token that is no good is told to sign in", func(t *testing.T) {
 				key, _ := start(t)

@@ -80,13 +80,21 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", allCalls, err)
 	}
+	gone := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(gone) })
 	<-ctx.Done()
-	_ = sub.Unsubscribe() // the connection may be gone already
+	late := time.AfterFunc(closeWait, cancel)
+	defer late.Stop()
+	// What the server gave to us it gives to nobody else: it is answered, too.
+	if sub.Drain() == nil {
+		select {
+		case <-gone:
+		case <-calls.Done():
+		}
+	}
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	late := time.AfterFunc(closeWait, cancel)
-	defer late.Stop()
 	s.wg.Wait()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ type stub struct {
 	list     []wire.Interaction
 	attempts []api.Attempt
 	hold     chan struct{} // get waits for it where set
+	calls    atomic.Int64  // of get
 }
 
 func (s *stub) Ready() <-chan struct{} { return s.ready }
@@ -64,6 +66,7 @@ func (s *stub) Interactions(_ context.Context, state string, limit int) ([]wire.
 }
 
 func (s *stub) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {
+	s.calls.Add(1)
 	if s.hold != nil && id == "held" {
 		select {
 		case <-s.hold:
@@ -129,18 +132,7 @@ func newWorld(t *testing.T) *world {
 		Conn: w.core, Logger: slog.New(slog.DiscardHandler), Person: hitl.Principal{Kind: "person", ID: "owner", Name: "Ada"},
 	})
 	require.NoError(t, err)
-	base, err := url.Parse("http://127.0.0.1:8080")
-	require.NoError(t, err)
-	s := svc.New(svc.Options{
-		Conn: w.core, Engine: w.stub, Asker: w.stub, Auth: w.auth, Logger: slog.New(slog.DiscardHandler), BaseURL: base,
-	})
-	run, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(run) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
+	t.Cleanup(w.serve(w.core))
 	// It serves when a call is answered.
 	cli := w.caller("", "cli")
 	require.Eventually(t, func() bool {
@@ -148,6 +140,23 @@ func newWorld(t *testing.T) *world {
 		return err == nil
 	}, patience, 5*time.Millisecond)
 	return w
+}
+
+// serve runs a service until stop is called.
+func (w *world) serve(nc *nats.Conn) (stop func()) {
+	w.t.Helper()
+	base, err := url.Parse("http://127.0.0.1:8080")
+	require.NoError(w.t, err)
+	s := svc.New(svc.Options{
+		Conn: nc, Engine: w.stub, Asker: w.stub, Auth: w.auth, Logger: slog.New(slog.DiscardHandler), BaseURL: base,
+	})
+	run, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(run) }()
+	return func() {
+		cancel()
+		require.NoError(w.t, <-done)
+	}
 }
 
 func (w *world) connect(role bus.Role) *nats.Conn {
@@ -440,6 +449,38 @@ func TestFloodOfOneCallerLeavesTheOthersAlone(t *testing.T) {
 	close(w.stub.hold)
 	wg.Wait()
 	require.Len(t, refused, n-1, "every call is answered")
+}
+
+// A call that reached a service is answered, also by one that is about to end:
+// nobody else has it. Here another one serves meanwhile.
+func TestNoCallIsLostWhenAServiceEnds_B48(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stub.list = []wire.Interaction{ix("a", "default", wire.StatePending)}
+	calls, enough := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for range 4 {
+		ci := w.caller("", "ci")
+		callers.Go(func() {
+			for calls.Err() == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				_, err := ci.Get(ctx, "a")
+				cancel()
+				if err != nil {
+					t.Errorf("a call: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 50 {
+		stop := w.serve(w.connect(bus.RoleGateway))
+		had := w.stub.calls.Load()
+		require.Eventually(t, func() bool { return w.stub.calls.Load() > had+100 }, patience, time.Millisecond)
+		stop()
+	}
+	enough()
+	callers.Wait()
 }
 
 // Who asks is who calls, and asks that wait keep nobody from calling.
