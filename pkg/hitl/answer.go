@@ -21,13 +21,13 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 	// Keys may be question texts, and those may differ in case only. What is
 	// decoded into a struct is looked at more strictly below.
 	if err := strictjson.CheckExact(raw); err != nil {
-		return nil, []Field{{"answers", "is not valid JSON: " + err.Error()}}
+		return nil, []Field{{Field: "answers", Problem: "is not valid JSON: " + err.Error()}}
 	}
 	var c checker
 	got := make([]*Answer, len(r.Questions))
 	put := func(i int, key string, a *Answer) {
 		if got[i] != nil {
-			c.add("answers."+key, "answers the same question twice")
+			c.Add("answers."+key, "answers the same question twice")
 			return
 		}
 		got[i] = a
@@ -37,7 +37,7 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 	switch {
 	case json.Unmarshal(raw, &list) == nil && list != nil:
 		if err := CheckJSON(raw); err != nil {
-			return nil, []Field{{"answers", "is not valid JSON: " + err.Error()}}
+			return nil, []Field{{Field: "answers", Problem: "is not valid JSON: " + err.Error()}}
 		}
 		for i := range list {
 			q := -1
@@ -47,7 +47,7 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 				}
 			}
 			if q < 0 {
-				c.add("answers", fmt.Sprintf("%q is not a question of this request", list[i].QuestionID))
+				c.Add("answers", fmt.Sprintf("%q is not a question of this request", list[i].QuestionID))
 				continue
 			}
 			put(q, list[i].QuestionID, checkStructured(&c, &r.Questions[q], list[i]))
@@ -56,16 +56,16 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 		for _, key := range sortedKeys(byKey) {
 			i, problem := findQuestion(r, key)
 			if problem != "" {
-				c.add("answers."+key, problem)
+				c.Add("answers."+key, problem)
 				continue
 			}
 			put(i, key, decodeValue(&c, &r.Questions[i], key, byKey[key]))
 		}
 	default:
-		c.add("answers", "must be a map by question or a list of answers")
+		c.Add("answers", "must be a map by question or a list of answers")
 	}
-	if len(c.fields) > 0 {
-		return nil, c.fields
+	if len(c.Fields) > 0 {
+		return nil, c.Fields
 	}
 	var answers []Answer
 	for i, a := range got {
@@ -73,9 +73,9 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 		if a == nil || len(a.Values) == 0 && strings.TrimSpace(a.Other) == "" {
 			switch {
 			case r.Questions[i].MustAnswer():
-				c.add("answers."+id, "is missing")
+				c.Add("answers."+id, "is missing")
 			case a != nil && strings.TrimSpace(a.Notes) != "":
-				c.add("answers."+id, "has notes but no answer")
+				c.Add("answers."+id, "has notes but no answer")
 			}
 			continue
 		}
@@ -85,10 +85,10 @@ func DecodeAnswers(r *Request, raw json.RawMessage) ([]Answer, []Field) {
 		}
 		answers = append(answers, *a)
 	}
-	if len(answers) == 0 && len(c.fields) == 0 {
-		c.add("answers", "is empty; an empty answer is no answer")
+	if len(answers) == 0 && len(c.Fields) == 0 {
+		c.Add("answers", "is empty; an empty answer is no answer")
 	}
-	return answers, c.fields
+	return answers, c.Fields
 }
 
 func sortedKeys(m map[string]json.RawMessage) []string {
@@ -131,11 +131,11 @@ func checkStructured(c *checker, q *Question, a Answer) *Answer {
 		}
 		o := findOption(q, v)
 		if o == nil {
-			c.add(at, fmt.Sprintf("%q is not one of its options", v))
+			c.Add(at, fmt.Sprintf("%q is not one of its options", v))
 			continue
 		}
 		if slices.Contains(out.Values, o.OptionValue()) {
-			c.add(at, fmt.Sprintf("%q stands twice", v))
+			c.Add(at, fmt.Sprintf("%q stands twice", v))
 			continue
 		}
 		out.Values = append(out.Values, o.OptionValue())
@@ -148,13 +148,13 @@ func checkShape(c *checker, at string, q *Question, a *Answer) {
 	hasOther := strings.TrimSpace(a.Other) != ""
 	switch {
 	case !q.MultiSelect && len(a.Values) > 1:
-		c.add(at, "takes one option, not several")
+		c.Add(at, "takes one option, not several")
 	case !q.MultiSelect && len(a.Values) == 1 && hasOther:
-		c.add(at, "takes one option or free text, not both")
+		c.Add(at, "takes one option or free text, not both")
 	case q.FreeTextExclusive && len(a.Values) > 0 && hasOther:
-		c.add(at, "takes options or free text, not both")
+		c.Add(at, "takes options or free text, not both")
 	case hasOther && !q.Other():
-		c.add(at, fmt.Sprintf("%q is not one of its options, and free text is not allowed", a.Other))
+		c.Add(at, fmt.Sprintf("%q is not one of its options, and free text is not allowed", a.Other))
 	}
 }
 
@@ -179,7 +179,7 @@ func sayOption(c *checker, at string, q *Question, v string) *Option {
 	o := findOption(q, v)
 	for i := range q.Options {
 		if p := &q.Options[i]; o != nil && p != o && p.Label == v {
-			c.add(at, fmt.Sprintf("%q fits two options; send question_id and values", v))
+			c.Add(at, fmt.Sprintf("%q fits two options; send question_id and values", v))
 		}
 	}
 	return o
@@ -202,7 +202,7 @@ func decodeValue(c *checker, q *Question, key string, raw json.RawMessage) *Answ
 		full.QuestionID = key
 		return checkStructured(c, q, full)
 	}
-	c.add(at, "must be text or a list of labels")
+	c.Add(at, "must be text or a list of labels")
 	return &Answer{}
 }
 
@@ -232,7 +232,7 @@ func decodeText(c *checker, at string, q *Question, s string) *Answer {
 		}
 		splits := labels.Split(s, all, 2)
 		if len(splits) > 1 {
-			c.add(at, "can be read in more than one way; send the labels as a list")
+			c.Add(at, "can be read in more than one way; send the labels as a list")
 			return a
 		}
 		if len(splits) == 1 {

@@ -150,13 +150,13 @@ func ParseDecision(raw []byte) (*Decision, error) {
 	}
 	var c checker
 	if d.V != 1 {
-		c.add("v", "must be 1")
+		c.Add("v", "must be 1")
 	}
-	c.need("decision_id", d.DecisionID)
-	c.need("interaction_id", d.InteractionID)
-	c.need("digest", d.Digest)
+	c.Need("decision_id", d.DecisionID)
+	c.Need("interaction_id", d.InteractionID)
+	c.Need("digest", d.Digest)
 	if !d.Outcome.Known() {
-		c.add("outcome", "is unknown")
+		c.Add("outcome", "is unknown")
 	}
 	return &d, c.err()
 }

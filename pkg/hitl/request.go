@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/invalid"
 )
 
 // Limits of a request, in bytes unless said otherwise.
@@ -68,6 +69,7 @@ type Request struct {
 	Tool          *Tool           `json:"tool,omitempty"`
 	Questions     []Question      `json:"questions,omitempty"`
 	Schema        json.RawMessage `json:"schema,omitempty"`
+	Data          json.RawMessage `json:"data,omitempty"` // object; what a kind of its own needs
 	URL           string          `json:"url,omitempty"`
 	Options       []AgentOption   `json:"options,omitempty"`
 	Suggestions   json.RawMessage `json:"suggestions,omitempty"`
@@ -171,56 +173,14 @@ func (r *Request) Attention() time.Duration {
 }
 
 // Field is one problem of an input, by the name of the field that has it.
-type Field struct {
-	Field   string `json:"field"`
-	Problem string `json:"problem"`
-}
+type Field = invalid.Field
 
-// InvalidError lists what is wrong with an input.
-type InvalidError struct{ Fields []Field }
-
-// Bounds of an InvalidError: it becomes part of a decision, and that has to fit
-// whatever the input was.
-const (
-	maxFields  = 32
-	maxProblem = 500 // bytes, of a field's name and of its problem
-)
-
-// invalid makes an InvalidError of what was found, within its bounds.
-func invalid(found []Field) *InvalidError {
-	e := &InvalidError{}
-	for i, f := range found {
-		if i == maxFields {
-			e.Fields = append(e.Fields, Field{Field: "...", Problem: fmt.Sprintf("and %d problems more", len(found)-i)})
-			break
-		}
-		e.Fields = append(e.Fields, Field{Field: clip(f.Field), Problem: clip(f.Problem)})
-	}
-	return e
-}
-
-func clip(s string) string {
-	if len(s) <= maxProblem {
-		return s
-	}
-	n := maxProblem
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
-}
-
-func (e *InvalidError) Error() string {
-	parts := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		parts[i] = f.Field + ": " + f.Problem
-	}
-	return "invalid: " + strings.Join(parts, "; ")
-}
+// InvalidError lists what is wrong with an input, within bounds.
+type InvalidError = invalid.Error
 
 // Invalid makes an InvalidError with one field.
 func Invalid(field, format string, args ...any) *InvalidError {
-	return invalid([]Field{{Field: field, Problem: fmt.Sprintf(format, args...)}})
+	return invalid.New([]Field{{Field: field, Problem: fmt.Sprintf(format, args...)}})
 }
 
 // ParseRequest decodes and validates the exact bytes of a request. The error,
@@ -253,15 +213,15 @@ func decodeErr(field string, err error) *InvalidError {
 func (r *Request) Validate() error {
 	var c checker
 	if r.V != 1 {
-		c.add("v", "must be 1")
+		c.Add("v", "must be 1")
 	}
-	c.need("id", r.ID)
-	c.need("kind", r.Kind)
-	c.need("tenant", r.Tenant)
-	c.need("owner", r.Owner)
-	c.need("session_id", r.SessionID)
-	c.need("title", r.Title)
-	c.max("title", r.Title, MaxTitle)
+	c.Need("id", r.ID)
+	c.Need("kind", r.Kind)
+	c.Need("tenant", r.Tenant)
+	c.Need("owner", r.Owner)
+	c.Need("session_id", r.SessionID)
+	c.Need("title", r.Title)
+	c.Max("title", r.Title, MaxTitle)
 	for _, f := range []struct{ name, value string }{
 		{"id", r.ID},
 		{"key", r.Key},
@@ -273,61 +233,49 @@ func (r *Request) Validate() error {
 		{"turn_id", r.TurnID},
 		{"tool_call_id", r.ToolCallID},
 	} {
-		c.max(f.name, f.value, MaxIdentifier)
+		c.Max(f.name, f.value, MaxIdentifier)
 	}
 	switch r.Risk {
 	case "", "low", "medium", "high", "critical":
 	default:
-		c.add("risk", "must be low, medium, high or critical")
+		c.Add("risk", "must be low, medium, high or critical")
+	}
+	if given(r.Data) && strings.TrimSpace(string(r.Data))[0] != '{' {
+		c.Add("data", "must be a JSON object")
 	}
 	if r.Expiry() < 0 {
-		c.add("expires_in", "must not be negative")
+		c.Add("expires_in", "must not be negative")
 	}
 	if r.Attention() < 0 {
-		c.add("attention_in", "must not be negative")
+		c.Add("attention_in", "must not be negative")
 	}
 	if len(r.Options) > MaxChoices {
-		c.add("options", fmt.Sprintf("must be at most %d, not %d", MaxChoices, len(r.Options)))
+		c.Add("options", fmt.Sprintf("must be at most %d, not %d", MaxChoices, len(r.Options)))
 	}
 	ids := map[string]bool{}
 	for i, o := range r.Options {
 		at := fmt.Sprintf("options[%d].", i)
-		c.need(at+"option_id", o.OptionID)
+		c.Need(at+"option_id", o.OptionID)
 		if o.Effect != "allow" && o.Effect != "deny" {
-			c.add(at+"effect", "must be allow or deny")
+			c.Add(at+"effect", "must be allow or deny")
 		}
 		if ids[o.OptionID] {
-			c.add(at+"option_id", "stands twice")
+			c.Add(at+"option_id", "stands twice")
 		}
 		ids[o.OptionID] = true
 	}
 	if k, ok := LookupKind(r.Kind); ok {
-		c.fields = append(c.fields, k.Check(r)...)
+		c.Fields = append(c.Fields, k.Check(r)...)
 	}
 	return c.err()
 }
 
-type checker struct{ fields []Field }
-
-func (c *checker) add(field, problem string) {
-	c.fields = append(c.fields, Field{Field: field, Problem: problem})
-}
-
-func (c *checker) need(field, value string) {
-	if strings.TrimSpace(value) == "" {
-		c.add(field, "is missing")
-	}
-}
-
-func (c *checker) max(field, value string, n int) {
-	if utf8.RuneCountInString(value) > n {
-		c.add(field, fmt.Sprintf("is longer than %d characters", n))
-	}
-}
+// checker gathers what is wrong.
+type checker struct{ invalid.List }
 
 func (c *checker) err() error {
-	if len(c.fields) == 0 {
+	if len(c.Fields) == 0 {
 		return nil
 	}
-	return invalid(c.fields)
+	return invalid.New(c.Fields)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/banksman/banksman/pkg/hitl/internal/invalid"
+
 	"github.com/banksman/banksman/pkg/hitl/internal/strictjson"
 )
 
@@ -60,20 +62,19 @@ func Evaluate(r *Request, p *Response) (*Content, error) {
 	}
 	switch {
 	case len(said) == 0:
-		return nil, Invalid(answerField(r.Kind), "is missing")
+		return nil, Invalid(kind.decides(), "is missing")
 	case len(said) > 1 && !(len(said) == 2 && said[0] == "decision" && said[1] == "option_id"):
 		return nil, Invalid(said[1], "contradicts %s: send one of them", said[0])
 	}
 	c := &Content{Message: p.Message, Comment: p.Comment, Interrupt: p.Interrupt}
-	verb, err := p.verb(r, c)
+	if !known {
+		kind.Verbs = []string{VerbDeny, VerbDismiss}
+	}
+	verb, err := p.verb(r, &kind, c)
 	if err != nil {
 		return nil, err
 	}
-	verbs := kind.Verbs
-	if !known {
-		verbs = []string{VerbDeny, VerbDismiss}
-	}
-	if !slices.Contains(verbs, verb) {
+	if !kind.Has(verb) {
 		return nil, Invalid(said[0], "a %s cannot be decided by %s", r.Kind, verb)
 	}
 	if len(r.Allowed) > 0 && verb != VerbDeny && verb != VerbDismiss && !slices.Contains(r.Allowed, verb) {
@@ -107,8 +108,14 @@ func Evaluate(r *Request, p *Response) (*Content, error) {
 		c.Outcome = Denied
 	case VerbAnswer:
 		c.Outcome = Answered
+		if kind.Takes == TakesContent {
+			var fields []Field
+			if c.Content, fields = contentOf(p.Content); len(fields) > 0 {
+				return nil, invalid.New(fields)
+			}
+		}
 		if fields := kind.Answer(r, p, c); len(fields) > 0 {
-			return nil, invalid(fields)
+			return nil, invalid.New(fields)
 		}
 	case VerbClarify:
 		c.Outcome = Clarify
@@ -124,7 +131,7 @@ func Evaluate(r *Request, p *Response) (*Content, error) {
 	return c, nil
 }
 
-func (p *Response) verb(r *Request, c *Content) (string, error) {
+func (p *Response) verb(r *Request, kind *Kind, c *Content) (string, error) {
 	if p.OptionID != "" {
 		for _, o := range r.Options {
 			if o.OptionID != p.OptionID {
@@ -148,21 +155,21 @@ func (p *Response) verb(r *Request, c *Content) (string, error) {
 	case p.Action != "":
 		return "", Invalid("action", "must be clarify or dismiss, not %q", p.Action)
 	}
-	if given(p.Answers) && r.Kind == KindForm {
-		return "", Invalid("answers", "a form takes content")
+	said, other := TakesAnswers, TakesContent
+	if given(p.Content) {
+		said, other = other, said
 	}
-	if given(p.Content) && r.Kind == KindQuestion {
-		return "", Invalid("content", "a question takes answers")
+	if kind.Has(VerbAnswer) && kind.Takes != said {
+		return "", Invalid(said, "a %s takes %s", r.Kind, other)
 	}
 	return VerbAnswer, nil
 }
 
-func answerField(kind string) string {
-	switch kind {
-	case KindQuestion:
-		return "answers"
-	case KindForm:
-		return "content"
+// decides is the field of a response that decides about a request of the kind,
+// for who sent none.
+func (k *Kind) decides() string {
+	if k.Has(VerbAnswer) && !k.Has(VerbAllow) {
+		return k.Takes
 	}
 	return "decision"
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl/internal/display"
 )
 
 // Block is one part of a request as people see it, ready to be shown as plain
@@ -25,41 +27,33 @@ type Block struct {
 	Pushed bool `json:"pushed,omitempty"`
 }
 
-// pushed finds runs that move the rest of a text out of sight: 20 blanks, or
-// four empty lines. It is no regular expression because texts are as long as
-// agents like and this is asked of every one.
-func pushed(s string) bool {
-	blanks, breaks := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case ' ', '\t':
-			blanks++
-		case '\n':
-			blanks = 0
-			breaks++
-		case '\r', '\f':
-			blanks, breaks = 0, 0
-		default:
-			if blanks >= 20 || breaks >= 5 {
-				return true
-			}
-			blanks, breaks = 0, 0
-		}
-	}
-	return false
-}
-
 // View returns what a person must see of a request before deciding. Nothing is
 // cut and every field of the tool's input appears.
 func View(r *Request) []Block {
+	if k, ok := LookupKind(r.Kind); ok && k.View != nil {
+		return k.View(r)
+	}
+	var blocks []Block
 	switch {
 	case r.Tool != nil:
-		return toolView(r.Tool)
+		blocks = toolView(r.Tool)
 	case len(r.Schema) > 0:
-		return []Block{jsonBlock("Form", r.Schema)}
+		blocks = []Block{jsonBlock("Form", r.Schema)}
 	}
-	return nil
+	if given(r.Data) {
+		blocks = append(blocks, jsonBlock("Data", r.Data))
+	}
+	return blocks
 }
+
+// TextBlock shows a text, whatever is in it, as a Block of a form.
+func TextBlock(label, form, text string) Block {
+	text, hidden := Visible(text)
+	return textBlock(label, form, text, hidden)
+}
+
+// JSONBlock shows a JSON value as it is, numbers verbatim.
+func JSONBlock(label string, raw json.RawMessage) Block { return jsonBlock(label, raw) }
 
 func toolView(t *Tool) []Block {
 	var in map[string]json.RawMessage
@@ -117,27 +111,20 @@ func takeDiff(in map[string]json.RawMessage, blocks *[]Block) {
 		return
 	}
 	*blocks = append(*blocks, Block{
-		Label: "Change", Form: "diff", Old: before, New: after, Lines: lines(after),
-		Hidden: h1 + h2, Pushed: pushed(before) || pushed(after),
+		Label: "Change", Form: "diff", Old: before, New: after, Lines: display.Lines(after),
+		Hidden: h1 + h2, Pushed: display.Pushed(before) || display.Pushed(after),
 	})
 	delete(in, "old_string")
 	delete(in, "new_string")
 }
 
 func textBlock(label, form, text string, hidden int) Block {
-	return Block{Label: label, Form: form, Text: text, Lines: lines(text), Hidden: hidden, Pushed: pushed(text)}
+	return Block{Label: label, Form: form, Text: text, Lines: display.Lines(text), Hidden: hidden, Pushed: display.Pushed(text)}
 }
 
 func jsonBlock(label string, raw json.RawMessage) Block {
 	text, hidden := DisplayJSON(raw)
 	return textBlock(label, "json", text, hidden)
-}
-
-func lines(s string) int {
-	if s == "" {
-		return 0
-	}
-	return strings.Count(strings.TrimSuffix(s, "\n"), "\n") + 1
 }
 
 // Headline is the one plain sentence of what is asked, made from data, not
@@ -148,18 +135,26 @@ func Headline(r *Request) string {
 		who = r.Owner
 	}
 	who = oneLine(who)
+	kind, _ := LookupKind(r.Kind)
 	switch {
-	case r.Kind == KindQuestion && len(r.Questions) == 1:
-		return who + " asks a question"
-	case r.Kind == KindQuestion:
+	case r.Kind == KindQuestion && len(r.Questions) > 1:
 		return fmt.Sprintf("%s asks %d questions", who, len(r.Questions))
-	case r.Kind == KindForm:
-		return who + " asks you to fill in a form"
-	case r.Tool == nil:
-		return who + " asks for a decision of the kind " + oneLine(r.Kind)
+	case r.Tool == nil || kind.Has(VerbAnswer):
+		return who + " " + Asks(r.Kind)
 	}
 	return who + " wants to " + toolAction(r.Tool)
 }
+
+// Asks is what an asker does with a request of the kind, in words that tell
+// nothing else of it.
+func Asks(kind string) string {
+	if k, ok := LookupKind(kind); ok {
+		return k.Asks
+	}
+	return asksFor(kind)
+}
+
+func asksFor(kind string) string { return "asks for a decision of the kind " + oneLine(kind) }
 
 func toolAction(t *Tool) string {
 	if t.Name == "Bash" {

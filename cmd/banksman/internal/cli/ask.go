@@ -190,7 +190,7 @@ func (f *askFlags) request(c *command) (*hitl.Request, error) {
 	}
 	complete(r)
 	if _, known := hitl.LookupKind(r.Kind); !known {
-		return nil, hitl.Invalid("kind", "must be approval, question or form, not %q", r.Kind)
+		return nil, hitl.Invalid("kind", "must be one of %s, not %q", strings.Join(hitl.KindNames(), ", "), r.Kind)
 	}
 	return r, nil
 }

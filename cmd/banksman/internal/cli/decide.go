@@ -91,6 +91,7 @@ func response(raw []byte, kind string) (hitl.Response, error) {
 			named = named || ok
 		}
 	}
+	k, _ := hitl.LookupKind(kind)
 	switch {
 	case named:
 		var in struct {
@@ -106,7 +107,7 @@ func response(raw []byte, kind string) (hitl.Response, error) {
 			return r, fmt.Errorf("--json: %s", strings.TrimPrefix(err.Error(), "json: "))
 		}
 		r.Answers, r.Content, r.Action, r.Message, r.Comment = in.Answers, in.Content, in.Action, in.Message, in.Comment
-	case kind == hitl.KindForm:
+	case k.Takes == hitl.TakesContent:
 		r.Content = raw
 	default:
 		r.Answers = raw

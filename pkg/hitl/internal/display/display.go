@@ -123,3 +123,35 @@ func JSON(raw json.RawMessage) (text string, hidden int) {
 	}
 	return Visible(b.String())
 }
+
+// Pushed finds runs that move the rest of a text out of sight: 20 blanks, or
+// four empty lines. It is no regular expression because texts are as long as
+// agents like and this is asked of every one.
+func Pushed(s string) bool {
+	blanks, breaks := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ' ', '\t':
+			blanks++
+		case '\n':
+			blanks = 0
+			breaks++
+		case '\r', '\f':
+			blanks, breaks = 0, 0
+		default:
+			if blanks >= 20 || breaks >= 5 {
+				return true
+			}
+			blanks, breaks = 0, 0
+		}
+	}
+	return false
+}
+
+// Lines counts the lines of a text.
+func Lines(s string) int {
+	if s == "" {
+		return 0
+	}
+	return strings.Count(strings.TrimSuffix(s, "\n"), "\n") + 1
+}

@@ -222,14 +222,8 @@ func (g *Gate) hand(a Ask, s *Settled) {
 // judge turns a decision into a verdict; an outcome that the kind of request
 // cannot have is refused.
 func judge(r *hitl.Request, c *hitl.Content) (Verdict, string) {
-	fits := true
-	switch c.Outcome {
-	case hitl.Allowed:
-		fits = r.Kind == hitl.KindApproval
-	case hitl.Answered:
-		fits = r.Kind == hitl.KindQuestion && len(c.Answers) > 0 || r.Kind == hitl.KindForm && len(c.Content) > 0
-	}
-	if !fits {
+	kind, _ := hitl.LookupKind(r.Kind) // of one that is unknown nothing can be allowed or answered
+	if !kind.Fits(c) {
 		return Verdict{Text: "The tool was not run: the decision does not fit what was asked"},
 			fmt.Sprintf("the outcome %s does not fit a request of kind %s", c.Outcome, r.Kind)
 	}

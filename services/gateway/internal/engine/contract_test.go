@@ -159,7 +159,7 @@ func TestEventsOfEachKind(t *testing.T) {
 		require.Equal(t, pollKind, asked["kind"], "the envelope says what it is")
 		require.Equal(t, "poll", asked["request_type"])
 		require.Equal(t, []string{"interaction_pending true", "interaction_request"}, rec.events(key(r)))
-		got := e.Decide(t.Context(), answer(r, raw, "ada", func(a *api.Attempt) { a.Content = json.RawMessage(`"yes"`) }))
+		got := e.Decide(t.Context(), answer(r, raw, "ada", func(a *api.Attempt) { a.Content = json.RawMessage(`{"vote":"yes"}`) }))
 		require.Equal(t, hitl.Accepted, got.Status, got.Error)
 		require.Equal(t, hitl.Answered, got.Decision.Outcome)
 		require.Equal(t, pollKind, rec.one(t, key(r), hitl.EventInteractionResponse)["kind"])

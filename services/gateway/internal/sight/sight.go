@@ -31,10 +31,7 @@ func summary(s role.Set, sum wire.Summary) wire.Summary {
 
 func plain(sum *wire.Summary) string {
 	r := &hitl.Request{Kind: sum.Kind, AgentName: sum.AgentName, Owner: sum.Owner}
-	switch {
-	case sum.Kind == hitl.KindQuestion:
-		r.Questions = make([]hitl.Question, 1)
-	case sum.ToolName != "":
+	if sum.ToolName != "" {
 		r.Tool = &hitl.Tool{Name: sum.ToolName}
 	}
 	return hitl.Headline(r)

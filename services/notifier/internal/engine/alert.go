@@ -26,15 +26,10 @@ func (e *Engine) alert(typ string, ref subject.Ref, s *wire.Summary, at time.Tim
 
 func headline(s *wire.Summary) string {
 	who := cmp.Or(s.AgentName, s.Owner)
-	switch {
-	case s.Kind == hitl.KindQuestion:
-		return who + " asks a question"
-	case s.Kind == hitl.KindForm:
-		return who + " asks for a form to be filled in"
-	case s.ToolName != "":
+	if k, ok := hitl.LookupKind(s.Kind); s.ToolName != "" && !(ok && k.Has(hitl.VerbAnswer)) {
 		return who + " wants to use " + s.ToolName
 	}
-	return who + " asks for a decision"
+	return who + " " + hitl.Asks(s.Kind)
 }
 
 // addEnd says how it ended. Nobody decided where the system did: silence is

@@ -121,7 +121,26 @@ func (b *book) define(t reflect.Type) *schema {
 		}
 		b.narrow(p, slices.Contains(s.Required, name), key)
 	}
+	b.shadowed(t, s)
 	return s
+}
+
+// shadowed adds the fields of what is embedded that Go hides behind the name of
+// an embedded type, and JSON does not: content of the Content in a Decision.
+func (b *book) shadowed(t reflect.Type, s *schema) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.Anonymous {
+			continue
+		}
+		hidden, ok := f.Type.FieldByName(f.Name)
+		name, _, _ := strings.Cut(hidden.Tag.Get("json"), ",")
+		if !ok || s.Properties[name] != nil {
+			continue
+		}
+		s.Properties[name] = b.define(f.Type).Properties[name]
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
 }
 
 // narrow takes out the null that this field never has.

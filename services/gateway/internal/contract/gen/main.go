@@ -36,7 +36,7 @@ func run(dir string) error {
 
 // documents are the files by their names; the comments are read below dir.
 func documents(dir string) (map[string][]byte, error) {
-	docs, err := readDocs(filepath.Join(dir, "hitl"), filepath.Join(dir, "wire"))
+	docs, err := readDocs(filepath.Join(dir, "hitl"), filepath.Join(dir, "hitl", "internal", "invalid"), filepath.Join(dir, "wire"))
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func routes(b *book) []route {
 	ask := pick[hitl.Request](b, "AskBody", "What is asked. The gateway fills in v, id, tenant and owner.", []string{"key", "kind", "title"},
 		[]string{
 			"session_id", "project_id", "parent_session", "agent_name", "turn_id", "tool_call_id", "message", "reason", "risk", "tool", "questions",
-			"schema", "url", "options", "suggestions", "allowed", "audience", "expires_in", "attention_in", "source",
+			"schema", "data", "url", "options", "suggestions", "allowed", "audience", "expires_in", "attention_in", "source",
 		})
 	ok, end := of[wire.OK](b), of[wire.CeremonyEnd](b)
 	return []route{

@@ -1,6 +1,6 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
-import { type ReactNode, useState } from "react";
-import { type Ack, type Decision, draftText, type Item, type Outcome, type Question } from "@banksman/client";
+import { type ComponentType, type ReactNode, useState } from "react";
+import { type Ack, draftText, type Item, type Outcome } from "@banksman/client";
 import { useCards } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
 import { PayloadBlock, Verbatim } from "./blocks";
@@ -18,6 +18,9 @@ const icons: Record<Outcome, ReactNode> = {
   invalid: <CircleSlash size={18} />,
 };
 
+/** How an answer of a kind reads on its receipt; a kind without one has the receipt's line. */
+export const answerViews: Record<string, ComponentType<{ item: Item }>> = { question: Answers };
+
 export interface ReceiptProps {
   item: Item;
   me: boolean;
@@ -32,7 +35,7 @@ export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
   const { summary, outcome, decision } = item;
   const { drafts } = useCards();
   const [unsent, setUnsent] = useState(() => (me ? "" : draftText(drafts.load(summary.key))));
-  const questions = summary.body?.questions ?? [];
+  const AnswerView = outcome === "answered" && Object.hasOwn(answerViews, summary.kind) ? answerViews[summary.kind] : undefined;
   return (
     <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
       <div className="flex items-start gap-3">
@@ -41,7 +44,7 @@ export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
           <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
           <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
           {summary.kind === "approval" && <Asked item={item} />}
-          {outcome === "answered" && <Answers questions={questions} decision={decision} />}
+          {AnswerView && <AnswerView item={item} />}
           {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">The agent was told: </span><Verbatim text={decision.message} /></p>}
           <Trail trail={item.trail} outcome={outcome} now={now} />
         </div>
@@ -87,8 +90,9 @@ function Asked({ item }: { item: Item }) {
 }
 
 /** One line a question: its chip, and all options with the chosen ones marked. */
-function Answers({ questions, decision }: { questions: Question[]; decision: Decision | undefined }) {
-  const answers = decision?.answers ?? [];
+function Answers({ item }: { item: Item }) {
+  const questions = item.summary.body?.questions ?? [];
+  const answers = item.decision?.answers ?? [];
   if (answers.length === 0) return null;
   return (
     <ul className="mt-1.5 space-y-1.5">

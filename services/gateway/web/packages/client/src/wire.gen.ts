@@ -490,6 +490,7 @@ export interface Decision {
   request_seq: number;
   requested_at: Time;
   request_b64?: string;
+  content?: unknown;
 }
 /**
  * Answer is the answer to one question: chosen option values, free text, or both.
@@ -663,6 +664,12 @@ export interface AskBody {
   tool?: Tool;
   questions?: RequestQuestion[];
   schema?: unknown;
+  /**
+   * object; what a kind of its own needs
+   */
+  data?: {
+    [k: string]: unknown;
+  };
   url?: string;
   options?: AgentOption[];
   suggestions?: unknown;

@@ -1,4 +1,4 @@
-package hitl
+package display
 
 import (
 	"math/rand/v2"
@@ -25,7 +25,7 @@ func TestPushedIsWhatItsRuleSays_B54(t *testing.T) {
 		if want {
 			hits++
 		}
-		require.Equal(t, want, pushed(s), "%q", s)
+		require.Equal(t, want, Pushed(s), "%q", s)
 	}
 	require.Greater(t, hits, 500)
 }
