@@ -207,6 +207,39 @@ func TestSlowReaderIsCutAndOthersGoOn(t *testing.T) {
 	}
 }
 
+// What nobody reads holds no place for longer than a write may take, and no
+// longer than a goodbye may take once it is cut as too slow.
+func TestAWriteThatNobodyReadsEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits socket.Limits
+		frames int
+	}{
+		"one frame, by the limit of a write":   {socket.Limits{Sockets: 1, Write: 50 * time.Millisecond, Ping: time.Hour}, 1},
+		"many frames, as one that is too slow": {socket.Limits{Sockets: 1, Write: time.Hour, Ping: time.Hour, Queue: 64 << 10}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, quick(c.limits))
+			key := h.fake.open("s1")
+			slow := stalled(h)
+			slow.send(map[string]string{"type": "subscribe", "ref": "s", "session_id": key})
+			slow.receipt("s")
+			for range c.frames {
+				h.fake.delta(key, strings.Repeat("x", 1<<20))
+			}
+			require.Eventually(t, func() bool {
+				tb, _, err := h.dial()
+				require.NoError(t, err)
+				defer func() { _ = tb.conn.CloseNow() }()
+				tb.send(map[string]string{"type": "auth", "token": h.token})
+				_, err = tb.frame()
+				return err == nil
+			}, patience, 20*time.Millisecond, "its place is free")
+		})
+	}
+}
+
 func TestOneLargeEventIsNoReasonToCut(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

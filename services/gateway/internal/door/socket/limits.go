@@ -7,12 +7,12 @@ type Limits struct {
 	Queue    int           // bytes of events that may wait for a slow reader; 256 KiB
 	Patience time.Duration // how long a burst may be above Queue while nothing gets through; 250 ms
 	Sockets  int           // sockets of one person, and as many event streams; 20
-	Write    time.Duration // one write; 10 s
 	SignIn   time.Duration // from the handshake to the auth frame; 5 s
 	Ping     time.Duration // between pings; 25 s and jitter
 	Pong     time.Duration // from a ping to any word of the client; 10 s
+	Write    time.Duration // one write; 10 s
 	Recheck  time.Duration // of sessions that are in use; 60 s
-	Tick     time.Duration // how exactly the four above are kept; 1 s
+	Tick     time.Duration // how exactly the five above are kept; 1 s
 	Behind   time.Duration // how long to wait for what a client has seen elsewhere; 2 s
 	Rate     float64       // frames a second of one socket; 50
 	Burst    float64       // 200

@@ -63,6 +63,7 @@ type socket struct {
 	writing bool
 	held    bool // the snapshot comes first: nothing is written yet
 	ended   bool
+	closed  time.Time // when it ended with a code
 	code    websocket.StatusCode
 	why     string
 	session *auth.Session
@@ -366,7 +367,7 @@ func (s *socket) end(code int, why string) {
 	if s.ended {
 		return
 	}
-	s.ended, s.code, s.why = true, websocket.StatusCode(code), why
+	s.ended, s.code, s.why, s.closed = true, websocket.StatusCode(code), why, time.Now()
 	s.queue, s.subs = nil, nil
 	s.wake()
 }
@@ -451,8 +452,9 @@ func (s *socket) send(batch []out) error {
 			return nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.o.Limits.Write)
-	defer cancel()
+	// pulse keeps the time limit of a write, by cut: a context of its own would
+	// cost every delivery a timer.
+	ctx := context.Background()
 	if len(batch) == 1 {
 		return s.conn.Write(ctx, websocket.MessageText, batch[0].frame)
 	}
@@ -481,6 +483,13 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 	l := s.h.o.Limits
 	switch {
 	case s.ended:
+		// Behind a write that nobody reads no goodbye gets through.
+		if s.writing && now.Sub(s.closed) > 2*closeWait {
+			s.cut()
+		}
+	case s.writing && now.Sub(s.moved) > l.Write:
+		s.ended = true // without a code, for the same reason
+		s.cut()
 	case s.session == nil:
 		if now.After(s.next) {
 			s.end(wire.CloseNoAuth, "no auth frame in time")
