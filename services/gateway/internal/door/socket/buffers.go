@@ -7,10 +7,11 @@ import (
 )
 
 // Buffers of a socket, in bytes. The server's own are 4 KiB each and would be
-// held as long as the socket; the write buffer exceeds the usual frame.
+// held as long as the socket. What clients say fits the first mostly; through the
+// second go goodbyes and answers to pings only, of 127 bytes at most.
 const (
-	readBuffer  = 1 << 10
-	writeBuffer = 2 << 10
+	readBuffer  = 512
+	writeBuffer = 128
 )
 
 // smallBuffers hands a hijacked connection over with small buffers.

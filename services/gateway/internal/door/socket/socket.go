@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -438,9 +439,18 @@ func (s *socket) batch() (n, owed, bulk int) {
 	return n, owed, bulk
 }
 
-var batches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// messages are buffers for what is written; one that grew large is let go.
+var messages = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// send writes one frame as it is and several as a JSON array.
+const maxPooled = 4 * maxBatch // bytes
+
+// send writes one frame as it is and several as a JSON array, in one message.
+//
+// It writes to the connection itself and not through conn, which would hold a
+// buffer of a frame's size for every socket at rest. What conn writes meanwhile,
+// a goodbye or an answer to a ping, is one call as well, and the kernel takes one
+// after the other. pulse keeps the time limit, by cut: a context would cost every
+// delivery a timer.
 func (s *socket) send(batch []out) error {
 	if s.frames != nil {
 		batch = slices.Clone(batch)
@@ -452,28 +462,53 @@ func (s *socket) send(batch []out) error {
 			return nil
 		}
 	}
-	// pulse keeps the time limit of a write, by cut: a context of its own would
-	// cost every delivery a timer.
-	ctx := context.Background()
-	if len(batch) == 1 {
-		return s.conn.Write(ctx, websocket.MessageText, batch[0].frame)
+	size := 0
+	for _, o := range batch {
+		size += len(o.frame)
 	}
-	b, ok := batches.Get().(*bytes.Buffer)
+	array := len(batch) > 1
+	if array {
+		size += len(batch) + 1 // brackets and commas
+	}
+	b, ok := messages.Get().(*bytes.Buffer)
 	if !ok {
 		b = new(bytes.Buffer)
 	}
-	defer batches.Put(b)
 	b.Reset()
+	writeHeader(b, size)
 	for i, o := range batch {
-		if i == 0 {
+		switch {
+		case array && i == 0:
 			b.WriteByte('[')
-		} else {
+		case array:
 			b.WriteByte(',')
 		}
 		b.Write(o.frame)
 	}
-	b.WriteByte(']')
-	return s.conn.Write(ctx, websocket.MessageText, b.Bytes())
+	if array {
+		b.WriteByte(']')
+	}
+	_, err := s.raw.Write(b.Bytes())
+	if b.Cap() <= maxPooled {
+		messages.Put(b)
+	}
+	return err
+}
+
+// writeHeader begins an unmasked text message of so many bytes (RFC 6455, 5.2).
+func writeHeader(b *bytes.Buffer, size int) {
+	const finalText = 0x81
+	b.WriteByte(finalText)
+	switch {
+	case size < 126:
+		b.WriteByte(byte(size))
+	case size < 1<<16:
+		b.WriteByte(126)
+		b.Write(binary.BigEndian.AppendUint16(b.AvailableBuffer(), uint16(size)))
+	default:
+		b.WriteByte(127)
+		b.Write(binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(size)))
+	}
 }
 
 // pulse keeps the socket's time limits.
