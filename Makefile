@@ -190,6 +190,10 @@ fuzz: ## each fuzz target for FUZZTIME; names those that failed
 bench: ## measure the product; see docs for the numbers
 	@go run ./$(BENCH) $(ARGS)
 
+.PHONY: bench-web
+bench-web: ## measure the gateway's sockets beside raw TCP, up to 10,000, and the paint in a real browser
+	@go run ./$(BENCH)/web $(ARGS)
+
 .PHONY: bench-lifecycle
 bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; takes a quarter of an hour and 10 GB
 	@go run ./$(BENCH)/lifecycle $(ARGS)
