@@ -8,8 +8,13 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// The buckets: of people's sessions and links, which end; of people and tokens, which stay.
-const SessionsBucket, UsersBucket = "hitl_sessions", "hitl_users"
+// The buckets: of people's sessions and links, which end; of people and tokens,
+// which stay; of rules, which end.
+const (
+	SessionsBucket = "hitl_sessions"
+	UsersBucket    = "hitl_users"
+	RulesBucket    = "hitl_rules"
+)
 
 // Sizes, in bytes.
 const (
@@ -30,6 +35,9 @@ const (
 	LogAge = 30 * 24 * time.Hour
 	// SessionAge is how long an entry of SessionsBucket lasts at most.
 	SessionAge = 30 * 24 * time.Hour
+	// RuleAge is how long a rule is kept after its last change. It is more than a
+	// rule may last.
+	RuleAge = 90 * 24 * time.Hour
 )
 
 // AckWait is after which time a message that a gateway took is given to another
@@ -53,6 +61,7 @@ var defaultMaxBytes = map[string]int64{
 	Work:                   256 << 20,
 	"KV_" + SessionsBucket: 64 << 20,
 	"KV_" + UsersBucket:    64 << 20,
+	"KV_" + RulesBucket:    64 << 20,
 }
 
 // Pool names a pool of workers.
@@ -126,6 +135,7 @@ func (c Config) streams() []spec {
 		stream(Work, 7<<20, LogAge, "hitl.work.>").with(spec{"retention": "workqueue"}),
 		stream("KV_"+SessionsBucket, 64<<10, SessionAge, "$KV."+SessionsBucket+".>").with(keyed),
 		stream("KV_"+UsersBucket, 64<<10, 0, "$KV."+UsersBucket+".>").with(keyed),
+		stream("KV_"+RulesBucket, 64<<10, RuleAge, "$KV."+RulesBucket+".>").with(keyed),
 	}
 	for _, s := range all {
 		if n := c.MaxBytes[s.name()]; n > 0 {

@@ -18,6 +18,9 @@ type Opened struct {
 	RequestB64 string `json:"request_b64,omitempty"`
 	// RequestBytes is the size of the request.
 	RequestBytes int `json:"request_bytes,omitempty"`
+	// Decided says that it never waited for anybody: its decision is stored, and its
+	// closed event follows.
+	Decided bool `json:"decided,omitempty"`
 }
 
 // MaxInline is the largest request that travels inside Opened, in bytes.

@@ -29,6 +29,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/engine"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
+	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 	"github.com/banksman/banksman/services/gateway/web"
 )
@@ -102,6 +103,7 @@ type Gateway struct {
 	base   *url.URL
 	engine *engine.Engine
 	auth   *auth.Store
+	rules  *rulebook.Book
 	asker  *bus.Client
 	door   *door.Door
 	svc    *svc.Service
@@ -146,10 +148,6 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 			return journal.Signer{KeyID: id, Key: key}, ring.Public()
 		},
 	})
-	g.engine = engine.New(engine.Options{
-		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
-		Quota: *o.Quota,
-	})
 	g.auth, err = auth.Open(ctx, auth.Options{
 		Conn: g.conn.Conn, Logger: o.Logger, Person: hitl.Principal{Kind: "person", ID: auth.OwnerID, Name: o.PersonName},
 		BaseURL: g.base, OIDC: o.OIDC,
@@ -157,6 +155,16 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
+	g.rules, err = rulebook.Open(ctx, rulebook.Options{
+		Conn: g.conn.Conn, Logger: o.Logger, Rights: g.auth.Rights,
+	})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
+	g.engine = engine.New(engine.Options{
+		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+		Quota: *o.Quota, Rules: g.rules,
+	})
 	// What people and callers ask goes the way of every asker, on a connection of
 	// its own.
 	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS})
@@ -165,7 +173,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	}
 	desk := &ask.Desk{Client: g.asker, Logger: g.log}
 	g.door, err = door.New(door.Options{
-		Engine: g.engine, Asker: desk, Auth: g.auth, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
+		Engine: g.engine, Asker: desk, Auth: g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine}, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})
 	if err != nil {
@@ -360,7 +368,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 			stopFront(fmt.Errorf("gateway: %w", err))
 		}
 	})
-	fore.Go(func() { g.follow(front) })
+	fore.Go(func() {
+		g.follow(front, "sign-ins", func(ctx context.Context) error { return g.auth.Follow(ctx, g.door.Notice) })
+	})
+	rear.Go(func() {
+		g.follow(back, "rules", func(ctx context.Context) error { return g.rules.Follow(ctx, g.door.RulesChanged) })
+	})
 	fore.Go(func() { g.door.Run(front) })
 
 	server := &http.Server{
@@ -390,14 +403,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return context.Cause(front)
 }
 
-// follow tells browsers about sign-ins, on whichever gateway they happen.
-func (g *Gateway) follow(ctx context.Context) {
+// follow keeps up with what other gateways do too.
+func (g *Gateway) follow(ctx context.Context, what string, fn func(context.Context) error) {
 	for {
-		err := g.auth.Follow(ctx, g.door.Notice)
+		err := fn(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		g.log.Warn("sign-ins are not followed, trying again", "error", err)
+		g.log.Warn(what+" are not followed, trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return

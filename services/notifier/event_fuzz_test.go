@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/source"
 )
 
@@ -17,6 +18,7 @@ func FuzzEvent(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `null`, `[]`, `{"v":1,"kind":"approval","title":"x","created_at":"2026-11-27T10:00:00Z","expires_at":"2026-11-27T11:00:00Z"}`,
 		`{"v":1,"outcome":"denied","decision":{"v":1,"decision_id":"d","decided_at":"2026-11-27T10:00:00Z"}}`, `{"decision":1}`, `{"created_at":"soon"}`,
+		`{"v":1,"kind":"approval","title":"x","decided":true}`,
 	} {
 		for _, subj := range []string{"hitl.ixe.t.o.s.i.open", "hitl.ixe.t.o.s.i.closed", "hitl.ixe.t2.o.s.i.open", "hitl.ixe.t.o.s.i.other", "hitl.dec.t.o.i", "hitl.ixe.t.o.s.*.open", ""} {
 			f.Add(subj, []byte(s))
@@ -39,7 +41,9 @@ func FuzzEvent(f *testing.F) {
 			require.Nil(t, opened)
 		} else {
 			require.True(t, strings.HasSuffix(subj, "."+ref.ID+"."+subject.Open))
-			require.NotNil(t, opened)
+			var said wire.Opened
+			require.NoError(t, json.Unmarshal(data, &said))
+			require.Equal(t, !said.Decided, opened != nil, "nobody need hear of what never waited")
 			require.Nil(t, closed)
 		}
 	})

@@ -209,12 +209,14 @@ func (n *Notifier) apply(ctx context.Context, ev source.Event) (settled bool, er
 		return false, err
 	case closed != nil:
 		return n.engine.Closed(ctx, ref, closed)
+	case opened == nil:
+		return true, nil
 	}
 	return true, n.engine.Opened(ctx, ref, ev.Stored, opened)
 }
 
-// read returns what an event says: either opened or closed is there. Every error
-// is a badEvent.
+// read returns what an event says: opened, closed, or neither where nobody need
+// hear of it. Every error is a badEvent.
 func read(tenant string, ev source.Event) (ref subject.Ref, opened *wire.Summary, closed *wire.Closed, err error) {
 	p, err := subject.Parse(ev.Subject)
 	if err != nil {
@@ -233,6 +235,9 @@ func read(tenant string, ev source.Event) (ref subject.Ref, opened *wire.Summary
 	var e wire.Opened
 	if err := json.Unmarshal(ev.Data, &e); err != nil {
 		return ref, nil, nil, &badEvent{fmt.Errorf("decode an open event: %w", err)}
+	}
+	if e.Decided {
+		return p.Ref(), nil, nil, nil
 	}
 	return p.Ref(), &e.Summary, nil, nil
 }

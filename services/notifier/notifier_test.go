@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
@@ -77,6 +78,23 @@ func TestB68_SilentOnceDecided(t *testing.T) {
 	b.await(t, other, ledger.StepOpen, ledger.Sent)
 	require.Empty(t, hook.calls)
 	require.Nil(t, b.entry(t, gone, ledger.StepClosed), "who was told nothing needs no end")
+}
+
+// What a rule decided never waited: nobody is told.
+func TestB68_SilentAboutWhatNeverWaited(t *testing.T) {
+	t.Parallel()
+	b, hook := newBench(t), newReceiver(t, nil)
+	b.notify(t, hook.options(t, "0s"))
+	now := time.Now()
+	ruled, other := newRef(1), newRef(2)
+	b.event(t, ruled, subject.Open, wire.Opened{V: 1, Summary: summary(ruled, now), RequestSeq: 1, Decided: true})
+	b.end(t, ruled, summary(ruled, now), hitl.Allowed, hitl.Principal{Kind: "rule", ID: "r1"})
+	b.open(t, other, summary(other, now))
+	require.Equal(t, other.String(), hook.next(t).Subject)
+	b.await(t, other, ledger.StepOpen, ledger.Sent)
+	require.Empty(t, hook.calls)
+	require.Nil(t, b.entry(t, ruled, ledger.StepOpen))
+	require.Nil(t, b.entry(t, ruled, ledger.StepClosed))
 }
 
 // A notifier that comes back finds opens and their ends together, in any order,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/role"
@@ -45,6 +46,8 @@ type Engine interface {
 	Interactions(ctx context.Context, state string, limit int) ([]wire.Interaction, error)
 	// Decide is the one way to decide.
 	Decide(ctx context.Context, a Attempt) wire.Receipt
+	// Asked reads a request as it was asked, by its id or key, open or decided.
+	Asked(ctx context.Context, id string) (*Asked, error)
 	// Start asks a worker to run a new session and returns its key.
 	Start(ctx context.Context, s *hitl.Start) (sessionKey string, err error)
 	// Command sends a command to a session's worker, named by id or key.
@@ -90,9 +93,35 @@ type Attempt struct {
 	// WaiveDigest is for doors whose protocol has no digest; what is decided is
 	// then what is stored.
 	WaiveDigest bool
+	// Rule is the id of the rule that makes the attempt, or ids joined by commas.
+	Rule string
 	// Kind, where set, must be the interaction's kind, else it is not found:
 	// for doors that serve one kind.
 	Kind string
+}
+
+// Asked is a stored request.
+type Asked struct {
+	Ref         subject.Ref
+	Request     *hitl.Request
+	Digest      string
+	Policy      hitl.Policy
+	RequestedAt time.Time
+	Size        int  // in bytes
+	Decided     bool // it has its decision
+}
+
+// Rules are what decides in advance, see package rulebook.
+type Rules interface {
+	// Claim takes the rule that is about a request; nil where people decide. An error
+	// means that the rules cannot be known now.
+	Claim(ctx context.Context, a *Asked) (*Claim, error)
+}
+
+// Claim is the use of a rule. Whoever does not use it gives it back.
+type Claim struct {
+	Attempt
+	Return func(context.Context)
 }
 
 // Update is one step of the projection. The frames are encoded once for all.

@@ -234,6 +234,17 @@ func (s *Store) admit(ctx context.Context, sess *Session) error {
 	return nil
 }
 
+// Rights are what a person may do now: nothing where the person may not sign in.
+func (s *Store) Rights(ctx context.Context, person string) (role.Set, error) {
+	sess := Session{Person: hitl.Principal{Kind: "person", ID: person}}
+	if err := s.admit(ctx, &sess); err != nil && !errors.Is(err, ErrUnknown) {
+		return nil, err
+	} else if err != nil {
+		return nil, nil
+	}
+	return sess.Rights, nil
+}
+
 // displayName is a name fit for people, or id.
 func displayName(name, id string) string {
 	name, _ = hitl.Visible(strings.Join(strings.Fields(name), " "))

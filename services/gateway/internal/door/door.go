@@ -14,13 +14,15 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 )
 
-// Options wire a Door. Engine, Asker, Auth, Logger, Web and Hosts are required.
+// Options wire a Door. Engine, Asker, Auth, Rules, Logger, Web and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
 	Auth   *auth.Store
+	Rules  *rulebook.Desk
 	Logger *slog.Logger
 	Web    fs.FS // the built web app
 	// Hosts are the values of the Host header that are served.

@@ -379,6 +379,19 @@ func (f *fake) Interaction(_ context.Context, id string) (*wire.Interaction, err
 	return &ix, nil
 }
 
+func (f *fake) Asked(_ context.Context, id string) (*api.Asked, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, err := f.find(id)
+	if err != nil {
+		return nil, err
+	}
+	ref, _ := subject.ParseRef(a.summary.Key)
+	return &api.Asked{
+		Ref: ref, Request: a.req, Digest: a.summary.Digest, Policy: hitl.Policy{Risk: a.summary.Risk}, RequestedAt: a.summary.CreatedAt, Decided: a.decision != nil,
+	}, nil
+}
+
 func (f *fake) Interactions(_ context.Context, state string, limit int) ([]wire.Interaction, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -446,8 +459,8 @@ func (f *fake) decide(at *api.Attempt) hitl.Receipt {
 	if f.forbid {
 		return refused(hitl.Forbidden, "you may not decide this")
 	}
-	if at.Principal.Kind != "person" {
-		return refused(hitl.Forbidden, "only people decide here")
+	if at.Principal.Kind != "person" && at.Principal.Kind != "rule" {
+		return refused(hitl.Forbidden, "only people and rules decide here")
 	}
 	content, err := hitl.Evaluate(a.req, &at.Response)
 	if err != nil && a.decision == nil {

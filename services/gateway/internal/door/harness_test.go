@@ -28,6 +28,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 )
 
 func TestMain(m *testing.M) {
@@ -74,6 +75,9 @@ var webFiles = fstest.MapFS{
 	"favicon.svg":          {Data: []byte("<svg/>")},
 }
 
+// servers are the connections of the session stores, for what else lies there.
+var servers sync.Map // *auth.Store to *nats.Conn
+
 func newStore(t testing.TB, change ...func(*auth.Options)) *auth.Store {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
@@ -100,6 +104,7 @@ func newStore(t testing.TB, change ...func(*auth.Options)) *auth.Store {
 	}
 	store, err := auth.Open(t.Context(), o)
 	require.NoError(t, err)
+	servers.Store(store, nc)
 	return store
 }
 
@@ -120,6 +125,10 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 		Hosts: []string{l.Addr().String()}, DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents",
 		Limits: socket.Limits{Tick: 5 * time.Millisecond},
 	}
+	nc, _ := servers.Load(store)
+	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Rights})
+	require.NoError(t, err)
+	o.Rules = &rulebook.Desk{Book: book, Engine: h.fake}
 	for _, fn := range change {
 		fn(&o)
 	}
@@ -131,6 +140,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	h.server = &http.Server{Handler: h.door.Handler(), ReadHeaderTimeout: patience, WriteTimeout: patience}
 	wg.Go(func() { _ = h.server.Serve(smallSends{l}) })
 	wg.Go(func() { h.door.Run(ctx) })
+	wg.Go(func() { _ = book.Follow(ctx, h.door.RulesChanged) })
 	told := make(chan struct{}, 1)
 	wg.Go(func() {
 		_ = h.auth.Follow(ctx, func(n auth.Notice) {

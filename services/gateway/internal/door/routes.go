@@ -62,6 +62,7 @@ func (d *Door) routes() *http.ServeMux {
 	with("POST /api/interactions", d.ask)
 	with("GET /api/interactions/{id}", d.interaction)
 	with("POST /api/interactions/{id}/decision", d.decision)
+	d.ruling(with)
 	with("GET /api/events", d.feed)
 	with("GET /api/sessions", d.sessions)
 	with("POST /api/sessions", d.startSession)

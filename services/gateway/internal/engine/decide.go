@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/permit"
+	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -45,7 +46,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if err != nil {
 		return api.Failure(err)
 	}
-	if w := e.winners.get(ref); w != nil {
+	if w := e.winners.Get(ref); w != nil {
 		return e.late(a, w)
 	}
 	t, winner, err := e.find(ctx, ref)
@@ -53,7 +54,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case err != nil:
 		return api.Failure(err)
 	case winner != nil:
-		return e.late(a, e.winners.add(ref, winner))
+		return e.late(a, e.winners.Add(ref, winner))
 	}
 	by, refused := permit.Role(a, t.Request)
 	if refused != nil {
@@ -79,7 +80,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if refused != nil {
 		return *refused
 	}
-	w, written, err := e.winners.turn(ctx, ref, e.wait)
+	w, written, err := e.winners.Turn(ctx, ref, e.wait)
 	switch {
 	case err != nil:
 		return api.Failure(err)
@@ -93,8 +94,9 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		if err != nil {
 			return api.Failure(err)
 		}
-		return e.late(a, e.winners.add(ref, winner))
+		return e.late(a, e.winners.Add(ref, winner))
 	}
+	content.Rule = a.Rule
 	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
 	d.From, d.Shown, d.Policy.Role = a.From, shown.Digest(t.Request), by
 	winner, won, err := e.store(ctx, ref, d)
@@ -108,7 +110,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
 	}
-	return e.late(a, e.winners.add(ref, winner))
+	return e.late(a, e.winners.Add(ref, winner))
 }
 
 // sameSession reports whether id is the id or the key of r's session.
@@ -117,8 +119,8 @@ func sameSession(r *hitl.Request, id string) bool {
 }
 
 // late is the receipt for an attempt on what is decided already.
-func (e *Engine) late(a *api.Attempt, w *winner) hitl.Receipt {
-	r := w.request()
+func (e *Engine) late(a *api.Attempt, w *recent.Winner) hitl.Receipt {
+	r := w.Asked()
 	about := r
 	if about == nil {
 		about = &hitl.Request{} // only its digest was kept: nobody knows its project
@@ -144,7 +146,7 @@ func (e *Engine) late(a *api.Attempt, w *winner) hitl.Receipt {
 }
 
 // saidAgain reports whether an attempt says what its principal decided already.
-func (e *Engine) saidAgain(a *api.Attempt, w *winner, r *hitl.Request) bool {
+func (e *Engine) saidAgain(a *api.Attempt, w *recent.Winner, r *hitl.Request) bool {
 	if a.Principal.Kind != w.Principal.Kind || a.Principal.ID != w.Principal.ID {
 		return false // for most of a crowd; spares them the rest
 	}
@@ -264,7 +266,7 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 		e.leave(ref)
 	} else {
 		e.view.Decided(ref)
-		e.winners.add(ref, w)
+		e.winners.Add(ref, w)
 		e.finishLater(ref, w)
 	}
 	if err != nil && !errors.Is(err, journal.ErrTooLarge) && !errors.Is(ctx.Err(), context.Canceled) {

@@ -21,6 +21,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
+	"github.com/banksman/banksman/services/gateway/internal/recent"
 )
 
 // Options wire an Engine. Journal, Conn and Logger are required.
@@ -36,6 +37,8 @@ type Options struct {
 	Critical []string
 	// Quota is what each owner may use; zero fields are no limit.
 	Quota quota.Limits
+	// Rules are asked before people are; nil: there are none.
+	Rules api.Rules
 
 	recent     int           // decided interactions kept for lists; 0 takes recentClosed
 	clockEvery time.Duration // between two looks at the server's clock; 0 takes clockEvery
@@ -65,7 +68,7 @@ type Engine struct {
 	spawn func(func())
 	wait  func(context.Context, <-chan struct{}) error
 
-	winners winners
+	winners recent.Winners
 
 	mu        sync.Mutex
 	skew      time.Duration // this clock before the server's, as far as it is certain

@@ -56,7 +56,7 @@ func (e *Engine) finish(d journal.Delivery, err error) {
 // admitStored puts a stored request before people, once.
 func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Delivery) error {
 	m := d.Message
-	opened := false
+	opened, asked := false, false
 	mark := e.view.Mark()
 	decision := e.readDecision(ctx, ref)
 	// The request is examined while the record is asked.
@@ -88,12 +88,25 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 			}
 			return e.refuse(ctx, ref, m, inv.Fields)
 		}
+		if !asked {
+			asked = true
+			switch tried, decided := e.ruled(ctx, &api.Asked{
+				Ref: ref, Request: r, Digest: en.Summary().Digest, Policy: a.Policy, RequestedAt: m.Time, Size: len(m.Data),
+			}); {
+			case decided:
+				return nil // the sweeper does the rest
+			case tried: // that took its time
+				mark = e.view.Mark()
+				decision = e.readDecision(ctx, ref)
+				continue
+			}
+		}
 		// Shown while the write is under way: it is stored already, and nobody
 		// has decided.
 		ok, over := e.view.Admit(en, mark, opened)
 		switch {
 		case ok:
-			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission)
+			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission, false)
 		case over == nil:
 		case d.Redelivered:
 			// Whoever had it before may have put it before people.
@@ -175,8 +188,8 @@ func (e *Engine) refuseAfterAnother(ctx context.Context, ref subject.Ref, fields
 	return err
 }
 
-func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a card.Admission) error {
-	data, err := record.Opened(sum, raw, a, e.now())
+func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a card.Admission, decided bool) error {
+	data, err := record.Opened(sum, raw, a, e.now(), decided)
 	if err != nil {
 		return err
 	}
@@ -255,7 +268,7 @@ func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.Store
 		sum = card.Summarize(r, w.Digest, a)
 	}
 	if raw != nil && !p.Opened {
-		if err := e.writeOpen(ctx, sum, raw, a); err != nil {
+		if err := e.writeOpen(ctx, sum, raw, a, true); err != nil {
 			return err
 		}
 	}

@@ -192,7 +192,7 @@ func TestWhatAnotherGatewayHadIsRefusedOnTheRecord_invariant8(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, raw, kept)
 	late := New(Options{Journal: j, Conn: nc, Logger: log})
-	require.NoError(t, late.writeOpen(t.Context(), wire.Summary{SessionID: r.SessionID}, raw, card.Admission{Ref: ref(r)}))
+	require.NoError(t, late.writeOpen(t.Context(), wire.Summary{SessionID: r.SessionID}, raw, card.Admission{Ref: ref(r)}, false))
 	var events []string
 	require.NoError(t, j.Read(t.Context(), journal.Events, 1, nil, func(m journal.Message) error {
 		events = append(events, m.Subject)

@@ -152,23 +152,3 @@ func TestTheWaitForAnothersWriteDoesNotCrossTheDeadline_D0_47_invariant9(t *test
 	require.Equal(t, hitl.TooLate, (<-second).Status)
 	require.Equal(t, hitl.Expired, outcome(t, e, r).Outcome)
 }
-
-func TestWinnersAreBounded(t *testing.T) {
-	t.Parallel()
-	var l winners
-	ref := func(i int) subject.Ref { return subject.NewRef("default", "agents", fmt.Sprint("id", i)) }
-	for i := range maxWinners + 1 {
-		l.add(ref(i), &journal.StoredDecision{Decision: &hitl.Decision{DecisionID: fmt.Sprint(i)}})
-	}
-	require.Len(t, l.byRef, maxWinners)
-	require.Len(t, l.order, maxWinners)
-	require.Nil(t, l.get(ref(0)), "the oldest goes first")
-	again := l.add(ref(1), &journal.StoredDecision{Decision: &hitl.Decision{DecisionID: "another"}})
-	require.Equal(t, "1", again.DecisionID, "the first counts")
-	big := &hitl.Decision{RequestB64: strings.Repeat("x", maxWinnerBytes+1)}
-	l.add(ref(-1), &journal.StoredDecision{Decision: big})
-	require.Equal(t, []subject.Ref{ref(-1)}, l.order, "however large, the newest stays")
-	l.add(ref(-2), &journal.StoredDecision{Decision: &hitl.Decision{}})
-	require.Equal(t, []subject.Ref{ref(-2)}, l.order)
-	require.Zero(t, l.bytes)
-}

@@ -110,11 +110,15 @@ func (p *Projection) readOpen(ref subject.Ref, m journal.Message) func() {
 			if en == nil || p.closed.Has(ref) {
 				return
 			}
-			p.insert(en)
 			old = en
+			if !en.settled {
+				p.insert(en)
+			}
 		}
 		old.opened = true
-		p.touch(old.session)
+		if !old.settled {
+			p.touch(old.session)
+		}
 		p.publish(api.Update{
 			SessionKey: old.session.String(), Stored: true, Events: card.Opened(&old.summary, m),
 		})
@@ -137,11 +141,13 @@ func openEntry(ref subject.Ref, data []byte) *Entry {
 		if err != nil {
 			return nil
 		}
-		return NewEntry(r, raw, ev.Digest, a)
+		en := NewEntry(r, raw, ev.Digest, a)
+		en.settled = ev.Decided
+		return en
 	}
 	en := &Entry{
 		Admission: a, session: subject.NewSession(ev.Tenant, ev.Owner, ev.SessionID), summary: ev.Summary,
-		size: max(ev.RequestBytes, 0),
+		size: max(ev.RequestBytes, 0), settled: ev.Decided,
 	}
 	if ev.ExpiresAt != nil {
 		en.deadline = *ev.ExpiresAt

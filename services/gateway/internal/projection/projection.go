@@ -98,6 +98,7 @@ type Entry struct {
 	alarm    *due.Item[*Entry] // nil: none
 	fresh    bool              // its body was not sent yet
 	opened   bool              // its open event was seen: it is on the session's stream
+	settled  bool              // its open event says that it was decided before: it never waited
 	counted  bool              // against its owner's quota
 	acks     []hitl.Ack        // that came before the closed event
 }

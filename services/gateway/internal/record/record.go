@@ -118,10 +118,10 @@ func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hit
 	return r, a, nil
 }
 
-// Opened is the body of an open event.
-func Opened(sum wire.Summary, raw []byte, a card.Admission, now time.Time) ([]byte, error) {
+// Opened is the body of an open event, of what is decided already if so.
+func Opened(sum wire.Summary, raw []byte, a card.Admission, now time.Time, decided bool) ([]byte, error) {
 	ev := wire.Opened{
-		V: 1, Summary: sum, RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy, RequestBytes: len(raw),
+		V: 1, Summary: sum, RequestSeq: a.Seq, Worker: a.Worker, Policy: a.Policy, RequestBytes: len(raw), Decided: decided,
 	}
 	ev.ServerTime = now.UTC()
 	if len(raw) <= wire.MaxInline {

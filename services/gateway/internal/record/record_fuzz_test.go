@@ -62,7 +62,7 @@ func FuzzExamine(f *testing.F) {
 		} else {
 			require.Equal(t, ref, subject.NewRef(r.Tenant, r.Owner, r.ID), "it is its owner's own")
 			require.GreaterOrEqual(t, a.Attempt, 1)
-			opened, err := Opened(card.Summarize(r, target.Digest, a), body, a, at)
+			opened, err := Opened(card.Summarize(r, target.Digest, a), body, a, at, false)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(opened), journal.MaxEventMsg)
 			ends = []hitl.Content{

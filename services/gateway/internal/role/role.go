@@ -103,6 +103,12 @@ func (s Set) Approves(project string) bool {
 	return ok
 }
 
+// Administers reports whether s is admin of a project.
+func (s Set) Administers(project string) bool {
+	_, ok := s.holds(project, wire.RoleAdmin)
+	return ok
+}
+
 // Manages reports whether s may manage people and tokens.
 func (s Set) Manages() bool {
 	_, ok := s.holds("", wire.RoleAdmin)

@@ -35,8 +35,8 @@ func (f *Frames) Cut(raw []byte) []byte {
 	}
 	var out any
 	switch head.Type {
-	case wire.TypeHello, wire.TypePing, wire.TypeReceipt, "signed_in", "cli_login", "cli_login_settled":
-		return raw // made for this reader, or for whoever may confirm a terminal
+	case wire.TypeHello, wire.TypePing, wire.TypeReceipt, "signed_in", "cli_login", "cli_login_settled", wire.TypeRulesChanged:
+		return raw // made for this reader, or for whoever may confirm a terminal, or says nothing
 	case wire.TypeProcessState:
 		out = f.state(raw)
 	case wire.TypeActiveProcesses:

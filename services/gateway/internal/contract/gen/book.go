@@ -66,6 +66,8 @@ var words = map[string][]string{
 	"wire.Closed.State":      {wire.StateClosed},
 	"wire.AskReply.Status":   {wire.AskDecided, wire.AskPending},
 	"wire.Error.Code":        codes(),
+	"wire.NewRule.Effect":    {wire.RuleAllow, wire.RuleDeny},
+	"wire.NewRule.Scope":     {wire.RuleSession, wire.RuleProject, wire.RuleOwner},
 }
 
 func ref(b *book, name string) *schema { return &schema{Ref: b.prefix + name} }

@@ -184,6 +184,7 @@ func serverFrames(b *book) []*schema {
 		frame[wire.SignedIn](b, wire.TypeSignedIn),
 		frame[wire.CLILogin](b, wire.TypeCLILogin),
 		frame[wire.CLILoginSettled](b, wire.TypeCLILoginSettled),
+		frame[wire.RulesChanged](b, wire.TypeRulesChanged),
 	}
 }
 

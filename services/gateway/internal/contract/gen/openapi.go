@@ -195,7 +195,7 @@ func routes(b *book) []route {
 			"session_id", "project_id", "parent_session", "agent_name", "turn_id", "tool_call_id", "message", "reason", "risk", "tool", "questions",
 			"schema", "data", "url", "options", "suggestions", "allowed", "audience", "expires_in", "attention_in", "source",
 		})
-	ok, end := of[wire.OK](b), of[wire.CeremonyEnd](b)
+	ok, end, rule := of[wire.OK](b), of[wire.CeremonyEnd](b), of[wire.NewRule](b)
 	return []route{
 		{method: "GET", path: "/healthz", id: "health", doc: "Says that the process answers.", public: true, ok: ok},
 		{method: "GET", path: "/readyz", id: "ready", doc: "Says whether decisions can be taken.", public: true, ok: ok, errs: []int{503}},
@@ -242,6 +242,10 @@ func routes(b *book) []route {
 		},
 		{method: "GET", path: "/api/interactions/{id}", id: "getInteraction", doc: "Reads one, by its id or key.", ok: of[wire.Interaction](b), errs: []int{400, 404}},
 		{method: "POST", path: "/api/interactions/{id}/decision", id: "decide", doc: "Decides one. Every attempt gets a receipt; who was too late gets the winner's decision.", body: decision, ok: of[wire.Receipt](b), errs: []int{404, 409, 410}},
+		{method: "GET", path: "/api/rules", id: "listRules", doc: "Lists the rules, those in force first.", ok: of[wire.RuleList](b)},
+		{method: "POST", path: "/api/rules/preview", id: "previewRule", doc: "Says what a rule would be and what it would decide. Nothing is made.", body: rule, ok: of[wire.RulePreview](b), errs: []int{404}},
+		{method: "POST", path: "/api/rules", id: "makeRule", doc: "Makes a rule like a request that was shown, and lets it decide those that apply names.", body: rule, ok: of[wire.MadeRule](b), errs: []int{404}},
+		{method: "DELETE", path: "/api/rules/{id}", id: "revokeRule", doc: "Revokes a rule. It stays listed.", ok: ok, errs: []int{404}},
 		{
 			method: "GET", path: "/api/events", id: "events", doc: "Streams what waits: hello, the snapshot or what was missed, then every change.", stream: true, frames: true,
 			query: []object{{

@@ -311,6 +311,11 @@ func (h *Hub) Notice(n auth.Notice) {
 	}
 }
 
+// RulesChanged tells people that rules have changed.
+func (h *Hub) RulesChanged() {
+	h.broadcast(wire.RulesChanged{Type: wire.TypeRulesChanged}, isPerson)
+}
+
 func isPerson(s *auth.Session) bool { return s.Person.Kind == "person" }
 
 // encode returns the frame of an update's events. The engine calls all

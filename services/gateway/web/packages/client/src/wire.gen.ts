@@ -94,7 +94,17 @@ export type ClientFrame =
  * via the `definition` "ServerFrame".
  */
 export type ServerFrame =
-  Hello | ActiveProcesses | ProcessState | Events | Delivery | Receipt | Ping | SignedIn | CLILogin | CLILoginSettled;
+  | Hello
+  | ActiveProcesses
+  | ProcessState
+  | Events
+  | Delivery
+  | Receipt
+  | Ping
+  | SignedIn
+  | CLILogin
+  | CLILoginSettled
+  | RulesChanged;
 /**
  * A message of a gateway: one frame, or several.
  *
@@ -1501,6 +1511,112 @@ export interface ListReply {
   interactions: null | Interaction[];
 }
 /**
+ * MadeRule is the reply to NewRule. applied has a receipt for each of apply.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "MadeRule".
+ */
+export interface MadeRule {
+  rule: Rule;
+  applied: null | Receipt[];
+}
+/**
+ * Rule decides requests in the name of the person who made it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Rule".
+ */
+export interface Rule {
+  id: string;
+  /**
+   * allow or deny
+   */
+  effect: string;
+  /**
+   * title names it in a few words, text says what it matches.
+   */
+  title: string;
+  text: string;
+  match: RuleMatch;
+  maker: Principal;
+  created_at: Time;
+  expires_at: Time;
+  /**
+   * absent: as often as it matches
+   */
+  max_uses?: number;
+  uses: number;
+  last_used?: Time;
+  revoked_at?: Time;
+  revoked_by?: Principal;
+  state: string;
+  /**
+   * may_revoke says that whoever reads this may revoke it.
+   */
+  may_revoke?: boolean;
+}
+/**
+ * RuleMatch is what a request has to be for a rule to decide it. The gateway makes it from a request that somebody saw, and nobody else can.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleMatch".
+ */
+export interface RuleMatch {
+  scope: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  /**
+   * of the scope session
+   */
+  session_key?: string;
+  agent_name?: string;
+  kind: string;
+  tool: string;
+  /**
+   * MCP server
+   */
+  server?: string;
+  pattern: string;
+  /**
+   * where a command runs
+   */
+  cwd?: string;
+  /**
+   * text is the command, or the canonical JSON of the input, of the pattern exact.
+   */
+  text?: string;
+  /**
+   * words are the program and what must follow it.
+   */
+  words?: string[];
+  /**
+   * rest is what else the input of a command says, as canonical JSON.
+   */
+  rest?: string;
+  folder?: string;
+  /**
+   * max_risk is the risk of the request it was made from: what is riskier goes to people.
+   */
+  max_risk: string;
+}
+/**
+ * Receipt answers every client frame that has a ref.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Receipt".
+ */
+export interface Receipt {
+  type?: "receipt";
+  ref?: string;
+  request_id?: string;
+  session_id?: string;
+  status: Status;
+  error?: string;
+  fields?: Field[];
+  decision?: Decision;
+}
+/**
  * Me is who a token stands for.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1578,6 +1694,47 @@ export interface NewAPIToken {
   expires_in: number;
 }
 /**
+ * NewRule asks for a rule like a request that was shown. Its pattern and scope are ids of the choices that a preview offers.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "NewRule".
+ */
+export interface NewRule {
+  request_id: string;
+  digest: string;
+  /**
+   * default allow
+   */
+  effect?: "allow" | "deny";
+  /**
+   * default exact
+   */
+  pattern?: string;
+  /**
+   * default session
+   */
+  scope?: "session" | "project" | "owner";
+  /**
+   * expires_in is in seconds. No rule is for ever.
+   */
+  expires_in: number;
+  max_uses?: number;
+  /**
+   * apply are requests that wait and that the rule is to decide at once.
+   */
+  apply?: RuleTarget[];
+}
+/**
+ * RuleTarget is a request that waits, as it was shown.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleTarget".
+ */
+export interface RuleTarget {
+  request_id: string;
+  digest: string;
+}
+/**
  * NewUser invites somebody.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1611,20 +1768,89 @@ export interface Ping {
   server_time: Time;
 }
 /**
- * Receipt answers every client frame that has a ref.
+ * RuleCase is a request that was held against a rule.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Receipt".
+ * via the `definition` "RuleCase".
  */
-export interface Receipt {
-  type?: "receipt";
-  ref?: string;
-  request_id?: string;
-  session_id?: string;
-  status: Status;
-  error?: string;
-  fields?: Field[];
-  decision?: Decision;
+export interface RuleCase {
+  /**
+   * the key
+   */
+  request_id: string;
+  digest: string;
+  headline: string;
+  /**
+   * as in a summary
+   */
+  input?: string;
+  cut?: boolean;
+  created_at: Time;
+  outcome?: Outcome;
+}
+/**
+ * RuleChoice is a pattern or a scope that is possible for a request, the narrowest first.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleChoice".
+ */
+export interface RuleChoice {
+  id: string;
+  text: string;
+}
+/**
+ * RuleExample is an input that a rule would not decide.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleExample".
+ */
+export interface RuleExample {
+  text: string;
+  why: string;
+}
+/**
+ * RuleList are the rules that one may see, those in force first, then the newest.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleList".
+ */
+export interface RuleList {
+  rules: null | Rule[];
+}
+/**
+ * RulePreview says what a rule would be, before it is made.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RulePreview".
+ */
+export interface RulePreview {
+  rule: Rule;
+  patterns: null | RuleChoice[];
+  scopes: null | RuleChoice[];
+  /**
+   * pending are those it would decide now, recent those it would have decided, others those of the same tool that it would leave to people.
+   */
+  pending: null | RuleCase[];
+  recent: null | RuleCase[];
+  others: null | RuleCase[];
+  /**
+   * looked is how many decided requests of this asker and tool were looked at.
+   */
+  looked: number;
+  examples: null | RuleExample[];
+  /**
+   * max_expires_in is the longest time, in seconds.
+   */
+  max_expires_in: number;
+}
+/**
+ * RulesChanged tells that the rules are not what they were: whoever shows them reads them again.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RulesChanged".
+ */
+export interface RulesChanged {
+  type: "rules_changed";
 }
 /**
  * SessionList is the state of all sessions at cursor.

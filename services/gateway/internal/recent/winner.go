@@ -1,4 +1,4 @@
-package engine
+package recent
 
 import (
 	"context"
@@ -16,42 +16,43 @@ const (
 	maxWinnerBytes = 16 << 20
 )
 
-// winners are the newest decisions that this gateway stored or met, for those
+// Winners are the newest decisions that this gateway stored or met, for those
 // who come too late: of many people who decide at once one writes, and the
 // others wait for what it finds. What is decided stays decided, so nothing in
 // here can get wrong.
-type winners struct {
+type Winners struct {
 	mu      sync.Mutex
 	order   []subject.Ref // oldest first
-	byRef   map[subject.Ref]*winner
+	byRef   map[subject.Ref]*Winner
 	bytes   int
 	writing map[subject.Ref]chan struct{} // closed when the write has ended
 }
 
-// winner is a decision with its request.
-type winner struct {
+// Winner is a decision with its request.
+type Winner struct {
 	*journal.StoredDecision
-	// request reads it, once; nil where only its digest was kept.
-	request func() *hitl.Request
+	// Asked reads its request, once; nil where only its digest was kept.
+	Asked func() *hitl.Request
 }
 
 // size is about what w takes, in bytes.
-func (w *winner) size() int { return len(w.RequestB64) + len(w.UpdatedInput) + len(w.Content.Content) }
+func (w *Winner) size() int { return len(w.RequestB64) + len(w.UpdatedInput) + len(w.Content.Content) }
 
-func (l *winners) get(ref subject.Ref) *winner {
+// Get is nil where none is known.
+func (l *Winners) Get(ref subject.Ref) *Winner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byRef[ref]
 }
 
-// add returns the winner of ref, which is d if none is known.
-func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
+// Add returns the winner of ref, which is d if none is known.
+func (l *Winners) Add(ref subject.Ref, d *journal.StoredDecision) *Winner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.byRef[ref]; w != nil {
 		return w
 	}
-	w := &winner{d, sync.OnceValue(func() *hitl.Request {
+	w := &Winner{d, sync.OnceValue(func() *hitl.Request {
 		raw, err := d.Request()
 		if err != nil || raw == nil {
 			return nil
@@ -63,7 +64,7 @@ func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
 		return r
 	})}
 	if l.byRef == nil {
-		l.byRef = map[subject.Ref]*winner{}
+		l.byRef = map[subject.Ref]*Winner{}
 	}
 	l.byRef[ref] = w
 	l.order = append(l.order, ref)
@@ -76,9 +77,9 @@ func (l *winners) add(ref subject.Ref, d *journal.StoredDecision) *winner {
 	return w
 }
 
-// turn waits until nobody here writes the decision of ref, by means of wait. It
+// Turn waits until nobody here writes the decision of ref, by means of wait. It
 // returns the winner, or what ends the caller's own turn to write.
-func (l *winners) turn(ctx context.Context, ref subject.Ref, wait func(context.Context, <-chan struct{}) error) (*winner, func(), error) {
+func (l *Winners) Turn(ctx context.Context, ref subject.Ref, wait func(context.Context, <-chan struct{}) error) (*Winner, func(), error) {
 	for {
 		l.mu.Lock()
 		w, busy := l.byRef[ref], l.writing[ref]
