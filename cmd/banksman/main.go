@@ -29,6 +29,7 @@ const usage = `Banksman asks a person before an agent acts.
   banksman audit           the whole record as a chained file, and its check
   banksman users           who may sign in, and what they may do
   banksman tokens          tokens by which programs act
+  banksman rules           what is decided before anybody is asked
   banksman creds           write accounts, credentials and the server configuration
 
 Each command explains itself with --help.
@@ -50,7 +51,7 @@ func dispatch(ctx context.Context, args []string) int {
 		"up": up.Command, "creds": creds.Command, "ask": cli.Ask, "pending": cli.Pending,
 		"decide": cli.Decide, "answer": cli.Answer, "login": cli.Login,
 		"export": cli.Export, "verify": cli.Verify, "audit": audit.Command,
-		"users": admin.Users, "tokens": admin.Tokens,
+		"users": admin.Users, "tokens": admin.Tokens, "rules": admin.Rules,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(os.Stdout, usage)

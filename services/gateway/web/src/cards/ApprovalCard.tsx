@@ -1,5 +1,6 @@
 import { LockKeyhole } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
+import { Always } from "../rules/Always";
 import { useCards } from "../ui/context";
 import { Button, inputClass, Key } from "../ui/controls";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
@@ -205,8 +206,9 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             </div>
             <div data-bar className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
               <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24 md:order-1">Deny <Key>n</Key></Button>
+              {canAllow && <Always summary={summary} disabled={off || locked} className="md:order-3 md:ml-auto" />}
               {canAllow && (
-                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-3 md:ml-auto">
+                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-4">
                   {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
                 </Button>
               )}

@@ -52,7 +52,7 @@ const past: Record<Outcome, string> = {
 };
 
 const channels: Record<string, string> = {
-  web: "web", http: "web", websocket: "web", ws: "web", cli: "terminal", slack: "Slack", mail: "mail", push: "push",
+  web: "web", http: "web", websocket: "web", ws: "web", cli: "terminal", slack: "Slack", mail: "mail", push: "push", rule: "",
 };
 
 /** The receipt line. me: the winner is who reads this; lost: this page answered too. */
@@ -68,6 +68,7 @@ export function receiptLine(kind: string, outcome: Outcome | undefined, d: Decis
   }
   let what = past[outcome];
   if (outcome === "allowed") what = d?.scope === "session" ? "Approved for this session" : d?.updated_input !== undefined ? "Approved once, edited" : "Approved once";
+  if (outcome === "allowed" && d?.principal.kind === "rule") what = past[outcome];
   const via = d?.channel ? (channels[d.channel] ?? d.channel) : "";
   if (!d) return what;
   if (me) return join([`${what} by you`, when, via]);

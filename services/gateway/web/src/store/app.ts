@@ -8,10 +8,13 @@ export interface App extends Cards {
   command(command: Command): Promise<Receipt>;
   demo(): Promise<string>;
   answerCliLogin(code: string, allow: boolean): Promise<void>;
+  rules: RulesApi;
   signOut(): void;
 }
 
-export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin">;
+export type RulesApi = Pick<Gateway, "rules" | "previewRule" | "makeRule" | "revokeRule">;
+
+export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin"> & RulesApi;
 
 const storage = pageStorage();
 
@@ -53,6 +56,7 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
       leave?.();
       client.stop();
     },
+    rules: api,
     async command(command) {
       try {
         return await client.command(command);

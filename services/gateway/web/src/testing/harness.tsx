@@ -1,6 +1,6 @@
 // An app over a fake transport: what the page sends is recorded, what the
 // server says is pushed in as frames.
-import type { ClientFrame, ConnStatus, Handlers, InFrame, Interaction, Summary, Transport } from "@banksman/client";
+import type { ClientFrame, ConnStatus, Handlers, InFrame, Interaction, MadeRule, NewRule, Rule, RulePreview, Summary, Transport } from "@banksman/client";
 import { hello, session } from "@banksman/client/testing";
 import { type Api, type App, createApp } from "../store/app";
 
@@ -22,11 +22,15 @@ export interface FakeApi extends Api, Pick<Transport, "interaction" | "interacti
   closed: Interaction[];
   codes: { code: string; name: string; requested_at: string }[];
   fail: boolean;
+  list: Rule[];
+  wishes: NewRule[];
+  preview?: (wish: NewRule) => RulePreview;
+  make?: (wish: NewRule) => MadeRule;
 }
 
 function fakeApi(): FakeApi {
   const a: FakeApi = {
-    calls: [], known: new Map(), closed: [], codes: [], fail: false,
+    calls: [], list: [], wishes: [], known: new Map(), closed: [], codes: [], fail: false,
     interaction(key) {
       a.calls.push(`interaction ${key}`);
       const i = a.known.get(key);
@@ -38,6 +42,19 @@ function fakeApi(): FakeApi {
     },
     demo: () => Promise.resolve({ session_id: "default.agents.demo" }),
     cliLogins: () => Promise.resolve(a.codes),
+    rules: () => Promise.resolve(a.list),
+    previewRule(wish) {
+      a.wishes.push(wish);
+      return a.preview ? Promise.resolve(a.preview(wish)) : Promise.reject(new Error("no preview"));
+    },
+    makeRule(wish) {
+      a.calls.push(`make ${JSON.stringify(wish)}`);
+      return a.make ? Promise.resolve(a.make(wish)) : Promise.reject(new Error("not made"));
+    },
+    revokeRule(id) {
+      a.calls.push(`revoke ${id}`);
+      return a.fail ? Promise.reject(new Error("down")) : Promise.resolve();
+    },
     answerCliLogin(code, allow) {
       a.calls.push(`cli ${code} ${allow}`);
       return Promise.resolve();

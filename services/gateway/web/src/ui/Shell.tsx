@@ -1,5 +1,5 @@
-import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Sun, SunMoon, WifiOff } from "lucide-react";
-import { type ReactNode, useEffect, useState } from "react";
+import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Sun, SunMoon, WifiOff } from "lucide-react";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { useNow } from "../cards/useNow";
 import { isTextField } from "../cards/keys";
 import { History } from "../inbox/History";
@@ -15,8 +15,11 @@ import { ErrorBoundary } from "./ErrorBoundary";
 import { Help } from "./Help";
 import { LiveRegion, useAttention, useDeadlineWords } from "./LiveRegion";
 import { One } from "../inbox/One";
+import { RuleSheet } from "../rules/Host";
 import { type Route, useRoute } from "./route";
 import { loadTheme, saveTheme, type Theme } from "./theme";
+
+const Rules = lazy(() => import("../rules/Rules"));
 
 export function Shell() {
   const route = useRoute();
@@ -56,6 +59,7 @@ export function Shell() {
           <nav aria-label="Main" className="space-y-0.5">
             <NavLink href="#/" on={route.at === "inbox"} icon={<InboxIcon size={17} aria-hidden />} count={n}>Inbox</NavLink>
             <NavLink href="#/history" on={route.at === "history"} icon={<HistoryIcon size={17} aria-hidden />}>Decisions</NavLink>
+            <NavLink href="#/rules" on={route.at === "rules"} icon={<ListChecks size={17} aria-hidden />}>Rules</NavLink>
           </nav>
           <h2 className="mt-6 mb-1 px-3 text-[13px] font-medium text-faint">Sessions</h2>
           <div className="min-h-0 flex-1 overflow-y-auto"><SessionList current={current} /></div>
@@ -69,6 +73,7 @@ export function Shell() {
         <TabLink href="#/history" on={route.at === "history"} icon={<HistoryIcon size={20} aria-hidden />}>Decisions</TabLink>
       </nav>
       <CliLogins />
+      <RuleSheet />
       <LiveRegion />
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
@@ -79,6 +84,7 @@ function Screen({ route }: { route: Route }) {
   switch (route.at) {
     case "inbox": return <Inbox />;
     case "history": return <History />;
+    case "rules": return <Suspense fallback={<p role="status" className="p-8 text-soft">Fetching…</p>}><Rules /></Suspense>;
     case "new": return <StartForm />;
     case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /><div className="mt-6 px-1"><Foot /></div></div>;
     case "interaction": return <One key={route.key} itemKey={route.key} />;

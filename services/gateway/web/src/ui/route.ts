@@ -5,12 +5,13 @@ export type Route =
   | { at: "sessions" }
   | { at: "new" }
   | { at: "history" }
+  | { at: "rules" }
   | { at: "session"; key: string }
   | { at: "interaction"; key: string };
 
 export function parseRoute(hash: string): Route {
   const path = hash.replace(/^#\/?/, "");
-  if (path === "sessions" || path === "new" || path === "history") return { at: path };
+  if (path === "sessions" || path === "new" || path === "history" || path === "rules") return { at: path };
   if (path.startsWith("s/") || path.startsWith("i/")) {
     try {
       return { at: path.startsWith("s/") ? "session" : "interaction", key: decodeURIComponent(path.slice(2)) };

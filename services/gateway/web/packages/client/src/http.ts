@@ -2,7 +2,7 @@
 import { GatewayError } from "./errors.ts";
 import { parse } from "./parse.ts";
 import type { Call } from "./transport.ts";
-import type { Decision, Field, Interaction, Principal } from "./wire.ts";
+import type { Decision, Field, Interaction, MadeRule, NewRule, Principal, Rule, RuleList, RulePreview } from "./wire.ts";
 
 export interface GatewayOptions {
   /** Where the gateway is, such as http://127.0.0.1:8080; empty for the page's own server. */
@@ -83,6 +83,24 @@ export class Gateway {
 
   demo(o: Call = {}): Promise<{ session_id?: string }> {
     return this.call("POST", "/api/demo", { body: {}, ...o });
+  }
+
+  /** The rules that one may see, those in force first. */
+  async rules(o: Call = {}): Promise<Rule[]> {
+    return (await this.call<Partial<RuleList>>("GET", "/api/rules", o)).rules ?? [];
+  }
+
+  /** What a rule would be and decide; nothing is made. */
+  previewRule(wish: NewRule, o: Call = {}): Promise<RulePreview> {
+    return this.call("POST", "/api/rules/preview", { body: wish, ...o });
+  }
+
+  makeRule(wish: NewRule, o: Call = {}): Promise<MadeRule> {
+    return this.call("POST", "/api/rules", { body: wish, ...o });
+  }
+
+  async revokeRule(id: string, o: Call = {}): Promise<void> {
+    await this.call("DELETE", `/api/rules/${encodeURIComponent(id)}`, o);
   }
 
   async cliLogins(o: Call = {}): Promise<CliLoginRequest[]> {

@@ -1,0 +1,196 @@
+// What a rule would be, in its own words, with what it would decide and what not,
+// before it is made.
+import { X } from "lucide-react";
+import { useEffect, useId, useRef, useState } from "react";
+import type { NewRule, RuleCase, RulePreview, Summary } from "@banksman/client";
+import { Verbatim } from "../cards/blocks";
+import { useNow } from "../cards/useNow";
+import { clock } from "../cards/words";
+import { useApp, useAppState } from "../ui/context";
+import { Button, Chip, inputClass } from "../ui/controls";
+import type { Start } from "./open";
+import { lasting, outcomes } from "./words";
+
+export default function Sheet({ summary, start, onClose }: { summary: Summary; start: Start; onClose: () => void }) {
+  const app = useApp();
+  const { offset } = useAppState();
+  const now = useNow(offset);
+  const [pattern, setPattern] = useState("exact");
+  const [scope, setScope] = useState<NewRule["scope"]>(start.scope);
+  const [lasts, setLasts] = useState(start.lasts);
+  const [uses, setUses] = useState("");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set([summary.key]));
+  const [preview, setPreview] = useState<RulePreview>();
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [left, setLeft] = useState<string[]>();
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+
+  useEffect(() => {
+    const d = box.current;
+    d?.showModal?.();
+    return () => d?.close?.();
+  }, []);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    setProblem("");
+    app.rules.previewRule({ request_id: summary.key, digest: summary.digest, pattern, scope, expires_in: 1 }, { signal: stop.signal }).then(
+      (p) => { if (!stop.signal.aborted) setPreview(p); },
+      (e: unknown) => {
+        if (stop.signal.aborted) return;
+        setPreview(undefined);
+        setProblem(words(e));
+      },
+    );
+    return () => stop.abort();
+  }, [app, summary.key, summary.digest, pattern, scope]);
+
+  const spans = lasting(now, preview?.max_expires_in ?? lasts);
+  const most = uses.trim() === "" ? 0 : Number(uses);
+  const badUses = !Number.isInteger(most) || most < 0 || (uses.trim() !== "" && most < 1) || most > 1_000_000;
+  const apply = (preview?.pending ?? []).filter((c) => chosen.has(c.request_id));
+  const thisToo = apply.some((c) => c.request_id === summary.key);
+
+  const make = () => {
+    if (!preview || busy || badUses) return;
+    setBusy(true);
+    setProblem("");
+    const wish: NewRule = {
+      request_id: summary.key, digest: summary.digest, effect: "allow", pattern, scope, expires_in: lasts,
+      ...(most > 0 ? { max_uses: most } : {}),
+      apply: apply.map((c) => ({ request_id: c.request_id, digest: c.digest })),
+    };
+    app.rules.makeRule(wish).then(
+      (made) => {
+        const not = (made.applied ?? []).flatMap((r, i) => (r.status === "accepted" ? [] : [`${apply[i]?.headline ?? r.request_id}: ${r.error || r.status}`]));
+        app.client.dispatch({ kind: "say", text: "The rule is made." });
+        if (not.length === 0) onClose();
+        else setLeft(not);
+      },
+      (e: unknown) => {
+        setBusy(false);
+        setProblem(words(e));
+      },
+    );
+  };
+
+  return (
+    <dialog ref={box} data-testid="rule-sheet" aria-labelledby={`${id}-title`} onClose={onClose}
+      className="m-auto flex max-h-[92dvh] w-full max-w-2xl flex-col rounded-2xl border border-line bg-card text-left text-ink shadow-card backdrop:bg-black/40 max-md:mb-0 max-md:rounded-b-none">
+      <div className="flex items-center justify-between border-b border-line px-5 py-3">
+        <h2 id={`${id}-title`} className="text-lg font-semibold">Allow this from now on</h2>
+        <Button small look="quiet" aria-label="Close" onClick={onClose}><X size={16} aria-hidden /></Button>
+      </div>
+      {left ? (
+        <div className="space-y-3 p-5">
+          <p className="font-semibold">The rule is made. These were not decided by it:</p>
+          <ul className="list-disc space-y-1 pl-5 text-sm">{left.map((t) => <li key={t} className="verbatim"><Verbatim text={t} /></li>)}</ul>
+          <Button onClick={onClose}>Close</Button>
+        </div>
+      ) : (
+        <>
+          <div className="min-h-0 flex-1 space-y-5 overflow-y-auto px-5 py-4">
+            {problem !== "" && <p role="alert" className="rounded-lg bg-amber-wash px-3.5 py-2.5 text-sm text-amber">{problem}</p>}
+            {!preview && problem === "" && <p role="status" className="text-soft">Looking at what it would match…</p>}
+            {preview && (
+              <>
+                <p data-testid="rule-text" className="verbatim rounded-xl bg-code px-4 py-3 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={preview.rule.text} /></p>
+                <Choices legend="What" name={`${id}-p`} list={preview.patterns ?? []} value={pattern} onChange={setPattern} />
+                <Choices legend="Whose" name={`${id}-s`} list={preview.scopes ?? []} value={scope ?? "session"} onChange={(s) => setScope(s as NewRule["scope"])} />
+                <div className="flex flex-wrap gap-x-6 gap-y-3">
+                  <label className="text-sm">
+                    <span className="mb-1 block font-medium">How long</span>
+                    <select data-testid="rule-lasts" value={lasts} onChange={(e) => setLasts(Number(e.target.value))} className="min-h-11 rounded-lg border border-edge/70 bg-card px-3">
+                      {spans.some((s) => s.seconds === lasts) ? null : <option value={lasts}>as chosen</option>}
+                      {spans.map((s) => <option key={s.text} value={s.seconds}>{s.text}</option>)}
+                    </select>
+                  </label>
+                  <label className="text-sm">
+                    <span className="mb-1 block font-medium">How often at most</span>
+                    <input data-testid="rule-uses" inputMode="numeric" value={uses} placeholder="as often as it matches" aria-invalid={badUses} onChange={(e) => setUses(e.target.value)} className={`${inputClass} min-h-11 w-56`} />
+                    {badUses && <span className="mt-1 block text-amber">A number from 1, or nothing.</span>}
+                  </label>
+                </div>
+                <Cases title="Waits now, and the rule would decide it" none="Nothing else waits that it would decide." list={preview.pending ?? []} now={now}
+                  pick={{ chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: summary.key }} />
+                <Cases title={`Would have decided, of the last ${preview.looked} of this tool`} none={`Would have decided none of the last ${preview.looked} of this tool that you may see.`} list={preview.recent ?? []} now={now} />
+                <section>
+                  <h3 className="text-sm font-semibold">Still comes to you</h3>
+                  <ul className="mt-1.5 space-y-1 text-sm">
+                    {(preview.examples ?? []).map((ex) => (
+                      <li key={ex.text} className="verbatim"><code className="font-mono text-[13px]"><Verbatim text={ex.text} /></code> <span className="text-faint">{ex.why}</span></li>
+                    ))}
+                    {(preview.others ?? []).slice(0, 5).map((c) => <li key={c.request_id} className="verbatim"><CaseLine c={c} now={now} /></li>)}
+                    <li className="text-faint">Everything that is riskier than this request, and everything that you may not decide yourself.</li>
+                  </ul>
+                </section>
+              </>
+            )}
+          </div>
+          <div className="flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3">
+            <Button onClick={onClose} disabled={busy}>Cancel</Button>
+            <Button look="solid" data-testid="rule-make" disabled={!preview || busy || badUses} busy={busy} onClick={make}>
+              {thisToo ? (apply.length > 1 ? `Make the rule and approve ${apply.length}` : "Make the rule and approve this") : apply.length > 0 ? `Make the rule and approve ${apply.length}` : "Make the rule only"}
+            </Button>
+          </div>
+        </>
+      )}
+    </dialog>
+  );
+}
+
+function Choices({ legend, name, list, value, onChange }: { legend: string; name: string; list: { id: string; text: string }[]; value: string; onChange: (id: string) => void }) {
+  return (
+    <fieldset>
+      <legend className="text-sm font-semibold">{legend}</legend>
+      {list.map((c) => (
+        <label key={c.id} className="flex min-h-11 items-start gap-3 rounded-lg px-2 py-2.5 text-sm hover:bg-sunk">
+          <input type="radio" name={name} value={c.id} checked={value === c.id} onChange={() => onChange(c.id)} className="mt-0.5" />
+          <span className="verbatim min-w-0 first-letter:uppercase"><Verbatim text={c.text} /></span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+interface Pick {
+  chosen: ReadonlySet<string>;
+  set: (key: string, on: boolean) => void;
+  mine: string;
+}
+
+function Cases({ title, none, list, now, pick }: { title: string; none: string; list: RuleCase[]; now: number; pick?: Pick }) {
+  if (list.length === 0) return <p className="text-sm text-faint">{none}</p>;
+  return (
+    <fieldset>
+      <legend className="text-sm font-semibold">{title}</legend>
+      <ul className="mt-1 max-h-60 overflow-y-auto text-sm">
+        {list.map((c) => (
+          <li key={c.request_id}>
+            {pick ? (
+              <label className="flex min-h-11 items-start gap-3 rounded-lg px-2 py-2.5 hover:bg-sunk">
+                <input type="checkbox" checked={pick.chosen.has(c.request_id)} onChange={(e) => pick.set(c.request_id, e.target.checked)} className="mt-0.5" />
+                <span className="min-w-0"><span className="font-medium">{c.request_id === pick.mine ? "This request: " : "Approve it too: "}</span><CaseLine c={c} now={now} /></span>
+              </label>
+            ) : <div className="px-2 py-1.5"><CaseLine c={c} now={now} /></div>}
+          </li>
+        ))}
+      </ul>
+    </fieldset>
+  );
+}
+
+function CaseLine({ c, now }: { c: RuleCase; now: number }) {
+  return (
+    <span className="verbatim">
+      <code className="font-mono text-[13px]"><Verbatim text={c.input || c.headline} /></code>{c.cut && <span className="text-faint"> (goes on)</span>}{" "}
+      <span className="text-faint">asked {clock(c.created_at, now)}</span>{c.outcome && <> <Chip>{outcomes[c.outcome] ?? c.outcome}</Chip></>}
+    </span>
+  );
+}
+
+function words(e: unknown): string {
+  return e instanceof Error ? e.message : String(e);
+}
