@@ -51,6 +51,7 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
 
 replace (

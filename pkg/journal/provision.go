@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -125,10 +125,9 @@ func (d *difference) lines() []string {
 		return []string{d.what + " is missing"}
 	}
 	var lines []string
-	for _, how := range d.fields {
+	for _, how := range slices.Sorted(maps.Values(d.fields)) {
 		lines = append(lines, d.what+": "+how)
 	}
-	sort.Strings(lines)
 	return lines
 }
 

@@ -1,20 +1,15 @@
 package journal
 
 import (
-	"strings"
+	"maps"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// The buckets: of people's sessions and links, which end; of people and tokens,
-// which stay; of rules, which end.
-const (
-	SessionsBucket = "hitl_sessions"
-	UsersBucket    = "hitl_users"
-	RulesBucket    = "hitl_rules"
-)
+// The buckets: of people's sessions and links, which end; of people and tokens, which stay; of rules, which end.
+const SessionsBucket, UsersBucket, RulesBucket = "hitl_sessions", "hitl_users", "hitl_rules"
 
 // Sizes, in bytes.
 const (
@@ -35,8 +30,7 @@ const (
 	LogAge = 30 * 24 * time.Hour
 	// SessionAge is how long an entry of SessionsBucket lasts at most.
 	SessionAge = 30 * 24 * time.Hour
-	// RuleAge is how long a rule is kept after its last change. It is more than a
-	// rule may last.
+	// RuleAge is how long a rule is kept after its last change: longer than it may last.
 	RuleAge = 90 * 24 * time.Hour
 )
 
@@ -99,9 +93,7 @@ const defaultTenant = "default"
 type spec map[string]any
 
 func (s spec) with(more spec) spec {
-	for k, v := range more {
-		s[k] = v
-	}
+	maps.Copy(s, more)
 	return s
 }
 
@@ -206,9 +198,8 @@ func (c Config) consumers() []consumer {
 	}
 	for _, p := range c.Pools {
 		notifier(p.Tenant)
-		name := subject.WorkConsumer(p.Tenant, p.Pool)
-		if !seen[strings.Join([]string{Work, name}, " ")] {
-			seen[strings.Join([]string{Work, name}, " ")] = true
+		if name := subject.WorkConsumer(p.Tenant, p.Pool); !seen[Work+" "+name] {
+			seen[Work+" "+name] = true
 			all = append(all, durable(Work, name, otherAckWait, 1024, subject.Work(p.Tenant, p.Pool)))
 		}
 	}
