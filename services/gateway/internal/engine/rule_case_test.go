@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -32,11 +33,24 @@ func TestNobodysRuleDecidesTheirOwnRequests_B56(t *testing.T) {
 	pending(t, g.Engine, sample.ID)
 	_, err := g.desk.Make(t.Context(), signedIn("ada", role.Everything()), always(sample, raw))
 	require.ErrorIs(t, err, rulebook.ErrForbidden)
-	_, err = g.desk.Make(t.Context(), signedIn("bob", role.Everything()), always(sample, raw))
+	made, err := g.desk.Make(t.Context(), signedIn("bob", role.Everything()), always(sample, raw))
 	require.NoError(t, err)
 	next := shell("next", "git status", own)
 	w.ask(nc, next)
 	require.Equal(t, hitl.Allowed, outcome(t, g.Engine, next).Outcome)
+	// Nor by one that lies in the bucket as hers.
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	kv, err := js.KeyValue(t.Context(), journal.RulesBucket)
+	require.NoError(t, err)
+	e, err := kv.Get(t.Context(), "rule."+made.Rule.ID)
+	require.NoError(t, err)
+	_, err = kv.Put(t.Context(), "rule."+made.Rule.ID, bytes.ReplaceAll(e.Value(), []byte(`"id":"bob"`), []byte(`"id":"ada"`)))
+	require.NoError(t, err)
+	g.knows(t, made.Rule.ID, func(r wire.Rule) bool { return r.Maker.ID == "ada" && r.State == wire.RuleActive })
+	last := shell("last", "git status", own)
+	w.ask(nc, last)
+	pending(t, g.Engine, sample.ID, last.ID)
 }
 
 func TestWhatIsCriticalIsLeftToPeople(t *testing.T) {

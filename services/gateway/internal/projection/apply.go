@@ -164,11 +164,13 @@ func (p *Projection) readClosed(ref subject.Ref, m journal.Message) func() {
 	c := ev.Closed
 	return func() {
 		delete(p.decided, ref)
-		if en := p.remove(ref); en != nil && c.Decision != nil {
-			for _, a := range en.acks {
-				if a.DecisionID == c.Decision.DecisionID {
-					c.Trail = append(c.Trail, a)
-				}
+		early := p.early.Take(ref)
+		if en := p.remove(ref); en != nil {
+			early = append(early, en.acks...)
+		}
+		for _, a := range early {
+			if c.Decision != nil && a.DecisionID == c.Decision.DecisionID {
+				c.Trail = append(c.Trail, a)
 			}
 		}
 		p.closed.Add(ref, &c)
@@ -224,7 +226,9 @@ func (p *Projection) ApplyLive(key subject.Session, m journal.Message) {
 func (p *Projection) onAck(ref subject.Ref, a hitl.Ack) {
 	c := p.closed.Get(ref)
 	if c == nil {
-		if en := p.open[ref]; en != nil && len(en.acks) < maxEarlyAcks {
+		if en := p.open[ref]; en == nil {
+			p.early.Add(ref, a)
+		} else if len(en.acks) < maxEarlyAcks {
 			en.acks = append(en.acks, a)
 		}
 		return

@@ -58,6 +58,7 @@ type Projection struct {
 	resting   []*session // those that may be forgotten, by when they came to rest
 	workers   *roster.Roster
 	closed    *recent.List
+	early     recent.Acks
 	decided   map[subject.Ref]*hitl.Decision // decided here, closed event not applied yet; nil: not stored either
 	deadlines due.Queue[*Entry]
 	pos       cursor.Position

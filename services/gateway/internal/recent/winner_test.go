@@ -31,3 +31,25 @@ func TestWinnersAreBounded(t *testing.T) {
 	require.Equal(t, []subject.Ref{ref(-2)}, l.order)
 	require.Zero(t, l.bytes)
 }
+
+func TestEarlyAcksAreBounded(t *testing.T) {
+	t.Parallel()
+	var l Acks
+	ref := func(i int) subject.Ref { return subject.NewRef("default", "agents", fmt.Sprint("id", i)) }
+	for i := range maxEarly + 1 {
+		l.Add(ref(i), hitl.Ack{})
+	}
+	require.Len(t, l.byRef, maxEarly)
+	require.Len(t, l.order, maxEarly)
+	require.Empty(t, l.Take(ref(0)), "the oldest goes first")
+	for range 2 * maxEarlyEach {
+		l.Add(ref(1), hitl.Ack{})
+	}
+	require.Len(t, l.Take(ref(1)), maxEarlyEach)
+	require.Empty(t, l.Take(ref(1)))
+	for i := range 2 * maxEarly {
+		l.Add(ref(1), hitl.Ack{DecisionID: fmt.Sprint(i)})
+		l.Take(ref(1))
+	}
+	require.LessOrEqual(t, len(l.order), maxEarly, "what was taken leaves no trace")
+}

@@ -5,6 +5,7 @@ import { type Harness, harness } from "../src/testing/harness";
 import { Root } from "../src/ui/Root";
 import { applyTheme } from "../src/ui/theme";
 import "../src/ui/style.css";
+import { preview, rules } from "./rules";
 
 const params = new URLSearchParams(location.search);
 const story = params.get("story") ?? "inbox";
@@ -92,6 +93,14 @@ function play(): void {
       return void setTimeout(() => h.push({ ...session([]), type: "process_state", cursor: "c2", closed: [closed(pend.one, "expired", { principal: system, decided_at: iso(0) }), closed(pend.bash, "allowed", { principal: ada, decided_at: iso(0), channel: "cli" })] }), 300);
     }
     case "cli": start([pend.edit]); return h.push({ type: "cli_login", code: "KX4F-92QD", name: "sam@workstation", requested_at: iso(0), expires_at: iso(600) });
+    case "rules": location.hash = "#/rules"; h.api.list = rules; return start([]);
+    case "always": case "rule": {
+      h.api.preview = preview;
+      start([live(bash("r1", "git status --short", { risk: "medium", risk_reason: "runs a command", project_id: "shop" }))]);
+      setTimeout(() => document.querySelector<HTMLElement>("[data-testid=always]")?.click(), 200);
+      if (story === "rule") setTimeout(() => document.querySelectorAll<HTMLElement>("[role=menuitem]")[1]?.click(), 400);
+      return;
+    }
     case "inbox": return start([pend.bash, pend.edit, pend.ask]);
     default: {
       const s = (pend as Record<string, Summary | undefined>)[story];

@@ -184,14 +184,17 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
               {body ? "Approve opens once you have seen the whole text." : "Approve opens once the whole request is here."}
             </p>
           )}
-          {canAllow && scopes.includes("session") && (
-            <label className="flex items-center gap-2.5 text-sm text-soft max-md:justify-between md:justify-end">
+          {canAllow && (
+            <div className="flex flex-wrap items-center gap-2 max-md:justify-between md:justify-end">
+            {scopes.includes("session") && <label className="flex items-center gap-2.5 text-sm text-soft">
               <span>Approve for</span>
               <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value === "session" ? "session" : "once")} className="min-h-9 rounded-lg border border-edge/60 bg-card px-2.5 text-ink max-md:min-h-11">
                 <option value="once">this call only</option>
                 <option value="session">this session</option>
               </select>
-            </label>
+            </label>}
+            <Always summary={summary} disabled={off || locked} />
+            </div>
           )}
           {/* On a phone the quiet ones stand above, and Deny and Approve at opposite ends in reach of the thumb. */}
           <div ref={actions} data-actions className="flex items-center gap-2 max-md:contents">
@@ -206,9 +209,8 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             </div>
             <div data-bar className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
               <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24 md:order-1">Deny <Key>n</Key></Button>
-              {canAllow && <Always summary={summary} disabled={off || locked} className="md:order-3 md:ml-auto" />}
               {canAllow && (
-                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-4">
+                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-3 md:ml-auto">
                   {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
                 </Button>
               )}

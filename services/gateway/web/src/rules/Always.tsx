@@ -11,7 +11,7 @@ import { openSheet, type Start } from "./open";
 /** Hours that a rule lasts when nothing else is chosen. */
 const DEFAULT_HOURS = 8;
 
-export function Always({ summary, disabled, className = "" }: { summary: Summary; disabled: boolean; className?: string }) {
+export function Always({ summary, disabled }: { summary: Summary; disabled: boolean }) {
   const app = useContext(AppContext);
   const [open, setOpen] = useState(false);
   const id = useId();
@@ -51,8 +51,8 @@ export function Always({ summary, disabled, className = "" }: { summary: Summary
   };
 
   return (
-    <div ref={box} className={`relative ${className}`}>
-      <Button ref={button} tight data-testid="always" disabled={disabled} aria-haspopup="menu" aria-expanded={open} aria-controls={open ? id : undefined} onClick={() => setOpen(!open)}>
+    <div ref={box} className="relative">
+      <Button ref={button} small data-testid="always" disabled={disabled} aria-haspopup="menu" aria-expanded={open} aria-controls={open ? id : undefined} onClick={() => setOpen(!open)}>
         Always… <ChevronDown size={15} aria-hidden />
       </Button>
       {open && (

@@ -130,8 +130,8 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
             )}
           </div>
           <div className="flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3">
-            <Button onClick={onClose} disabled={busy}>Cancel</Button>
-            <Button look="solid" data-testid="rule-make" disabled={!preview || busy || badUses} busy={busy} onClick={make}>
+            <Button onClick={onClose} disabled={busy} className="max-md:w-full">Cancel</Button>
+            <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!preview || busy || badUses} busy={busy} onClick={make}>
               {thisToo ? (apply.length > 1 ? `Make the rule and approve ${apply.length}` : "Make the rule and approve this") : apply.length > 0 ? `Make the rule and approve ${apply.length}` : "Make the rule only"}
             </Button>
           </div>

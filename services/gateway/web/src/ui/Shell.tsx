@@ -125,6 +125,7 @@ function Foot({ onHelp }: { onHelp?: () => void }) {
         <Button small look="quiet" title={`Colours: ${theme}`} aria-label={`Colours: ${theme}`} data-testid="theme" onClick={() => { saveTheme(next[theme]); setTheme(next[theme]); }}>
           {theme === "system" ? <SunMoon size={17} aria-hidden /> : theme === "light" ? <Sun size={17} aria-hidden /> : <Moon size={17} aria-hidden />}
         </Button>
+        {!onHelp && <a href="#/rules" className="inline-flex min-h-11 items-center gap-2 px-3 text-sm font-medium text-soft"><ListChecks size={17} aria-hidden />Rules</a>}
         {onHelp && <Button small look="quiet" title="Keys" aria-label="Keys" onClick={onHelp}><CircleHelp size={17} aria-hidden /></Button>}
         <Button small look="quiet" title="Sign out here" aria-label="Sign out here" onClick={app.signOut}><LogOut size={17} aria-hidden /></Button>
         <span data-testid="principal" className="ml-auto truncate pr-2 text-[13px] text-faint">{principal ? principal.name || principal.id : ""}</span>
