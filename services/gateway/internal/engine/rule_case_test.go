@@ -167,9 +167,10 @@ func TestARuleLeavesWhatWaitsUnlessItIsNamed(t *testing.T) {
 	pending(t, g.Engine, list[0].ID, list[2].ID, other.ID)
 	require.Equal(t, made.Rule.ID, outcome(t, g.Engine, list[1]).Decision.Principal.ID)
 	// Afterwards the decided one is what it would have decided.
-	seen, err = g.desk.Preview(t.Context(), sess, always(list[0], raws[0]))
-	require.NoError(t, err)
-	require.Len(t, seen.Recent, 1)
+	require.Eventually(t, func() bool {
+		seen, err = g.desk.Preview(t.Context(), sess, always(list[0], raws[0]))
+		return err == nil && len(seen.Recent) == 1
+	}, patience, 5*time.Millisecond)
 	require.Equal(t, hitl.Allowed, seen.Recent[0].Outcome)
 }
 

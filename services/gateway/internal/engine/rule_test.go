@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,9 +100,9 @@ func (g *ruling) rule(w *world, nc *nats.Conn, command string, change ...func(*w
 	w.t.Helper()
 	r := shell(fmt.Sprint("sample ", command, time.Now().UnixNano()), command)
 	raw := w.ask(nc, r)
-	require.Eventually(w.t, func() bool {
-		ix, err := g.Interaction(w.t.Context(), ref(r).String())
-		return err == nil && ix.State == wire.StatePending
+	require.Eventually(w.t, func() bool { // before that a rule could decide it
+		list, err := g.Interactions(w.t.Context(), wire.StatePending, 0)
+		return err == nil && slices.ContainsFunc(list, func(ix wire.Interaction) bool { return ix.ID == r.ID })
 	}, patience, time.Millisecond)
 	made, err := g.desk.Make(w.t.Context(), signedIn("ada", role.Everything()), always(r, raw, change...))
 	require.NoError(w.t, err)
