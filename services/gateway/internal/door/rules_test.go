@@ -125,7 +125,16 @@ func TestWhoMayMakeRules_B56(t *testing.T) {
 	require.Equal(t, 400, status, string(raw))
 	require.Contains(t, httpError(t, raw).Error, "tool calls")
 	require.True(t, h.fake.pending(a))
-	// What rules are about is as secret as the requests.
+	// What rules are about is as secret as the requests, also in what they decided.
+	other := bash("s1", "c3")
+	other.ProjectID = "shop"
+	b := h.fake.ask(other)
+	status, raw = h.post("/api/rules", wish(b, fmt.Sprintf(`,"apply":[{"request_id":%q,"digest":%q}]`, b.summary.Key, b.summary.Digest)))
+	require.Equal(t, 200, status, string(raw))
+	status, raw = h.as(h.user("viewer-3", grant(wire.RoleViewer, "shop"))).get("/api/interactions?state=closed")
+	require.Equal(t, 200, status)
+	require.Contains(t, string(raw), "a rule of Ada")
+	require.NotContains(t, string(raw), "make test")
 	for _, id := range []string{"viewer-2", "bank-2"} {
 		token := h.user(id, grant(wire.RoleViewer, "shop"), grant(wire.RoleApprover, "bank"))
 		status, raw = h.as(token).get("/api/rules")
@@ -135,7 +144,7 @@ func TestWhoMayMakeRules_B56(t *testing.T) {
 	_, raw = h.get("/api/rules")
 	var list wire.RuleList
 	require.NoError(t, json.Unmarshal(raw, &list))
-	require.Len(t, list.Rules, 2)
+	require.Len(t, list.Rules, 3)
 	status, _, _ = h.as(made.Token).call(http.MethodDelete, "/api/rules/"+list.Rules[0].ID, "")
 	require.Equal(t, 403, status, "a program ends none")
 	status, _, _ = h.as(h.user("third", grant(wire.RoleApprover, "shop"))).call(http.MethodDelete, "/api/rules/"+list.Rules[0].ID, "")

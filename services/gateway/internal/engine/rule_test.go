@@ -157,12 +157,12 @@ func TestARuleDecidesBeforePeopleAreAsked_B59_invariant1(t *testing.T) {
 		ix := outcome(t, g.Engine, r)
 		d := ix.Decision
 		require.Equal(t, hitl.Allowed, d.Outcome)
-		require.Equal(t, hitl.Principal{Kind: "rule", ID: made.ID, Name: "“git status”, made by ada"}, d.Principal)
+		require.Equal(t, hitl.Principal{Kind: "rule", ID: made.ID, Name: "a rule of ada"}, d.Principal)
 		require.Equal(t, made.ID, d.Rule)
 		require.Equal(t, "rule", d.Channel)
 		require.Equal(t, hitl.Digest(raw), d.Digest)
 		require.Equal(t, "admin", d.Policy.Role)
-		require.Contains(t, d.Comment, "ada")
+		require.Contains(t, d.Comment, "made by ada (ada): Allows the command git status")
 		// The conversation has the request and its answer; the inbox never had it.
 		require.Eventually(t, func() bool { return len(seen[i].events("default.agents.s1")) >= 5 }, patience, time.Millisecond)
 		for _, st := range seen[i].states("default.agents.s1") {

@@ -246,16 +246,14 @@ func (b *Book) all() []wire.Rule {
 	return list
 }
 
-// usable returns the rules in force, or why they cannot be known.
-func (b *Book) usable(ctx context.Context) ([]*wire.Rule, error) {
-	wait := time.NewTimer(loadWait)
-	defer wait.Stop()
+// usable returns the rules in force about an asker, or why they cannot be known.
+func (b *Book) usable(ctx context.Context, tenant, owner string) ([]*wire.Rule, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	defer cancel()
 	select {
 	case <-b.loaded:
-	case <-wait.C:
-		return nil, ErrUnavailable
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,9 +266,11 @@ func (b *Book) usable(ctx context.Context) ([]*wire.Rule, error) {
 	now := b.now()
 	var list []*wire.Rule
 	for _, en := range b.rules {
-		if r := en.rule; state(&r, now) == wire.RuleActive {
-			list = append(list, &r)
+		if en.rule.Match.Tenant != tenant || en.rule.Match.Owner != owner || state(&en.rule, now) != wire.RuleActive {
+			continue
 		}
+		r := en.rule
+		list = append(list, &r)
 	}
 	// The same one on every gateway, and the one that lasts longest first.
 	slices.SortFunc(list, func(x, y *wire.Rule) int { return cmp.Or(y.ExpiresAt.Compare(x.ExpiresAt), cmp.Compare(x.ID, y.ID)) })

@@ -25,13 +25,14 @@ var _ api.Rules = (*Book)(nil)
 // Claim implements api.Rules. A rule that denies comes first. A rule counts only as
 // far as its maker may decide the request now.
 func (b *Book) Claim(ctx context.Context, a *api.Asked) (*api.Claim, error) {
+	// Requests of whom no rule is about cost nothing here.
+	list, err := b.usable(ctx, a.Request.Tenant, a.Request.Owner)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
 	c := rule.Read(a.Request, a.Policy.Risk)
 	if c == nil {
 		return nil, nil
-	}
-	list, err := b.usable(ctx)
-	if err != nil {
-		return nil, err
 	}
 	able := able{book: b, ask: a}
 	var allow []*wire.Rule
@@ -101,13 +102,14 @@ type able struct {
 // attempt is what a rule would say of a request, false where its maker may not.
 func (v *able) attempt(ctx context.Context, r *wire.Rule) (api.Attempt, bool, error) {
 	a := api.Attempt{
-		Response:  hitl.Response{RequestID: v.ask.Ref.String(), Digest: v.ask.Digest, Decision: r.Effect},
-		Principal: hitl.Principal{Kind: "rule", ID: r.ID, Name: fmt.Sprintf("“%s”, made by %s", r.Title, r.Maker.Name)},
+		Response: hitl.Response{RequestID: v.ask.Ref.String(), Digest: v.ask.Digest, Decision: r.Effect},
+		// What it matches is for those who may know what was asked: the comment says it.
+		Principal: hitl.Principal{Kind: "rule", ID: r.ID, Name: "a rule of " + r.Maker.Name},
 		Channel:   channel,
 		AskedFor:  api.Owner(r.Maker), // nobody decides what they ask themselves
 		Rule:      r.ID,
 	}
-	a.Comment = fmt.Sprintf("by the rule %s of %s (%s): %s", r.ID, r.Maker.Name, r.Maker.ID, r.Text)
+	a.Comment = fmt.Sprintf("Rule %s, made by %s (%s): %s", r.ID, r.Maker.Name, r.Maker.ID, r.Text)
 	if r.Effect == wire.RuleDeny {
 		a.Message = fmt.Sprintf("Denied by a rule that %s made: %s", r.Maker.Name, r.Title)
 	}

@@ -46,6 +46,7 @@ export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
           {summary.kind === "approval" && <Asked item={item} />}
           {AnswerView && <AnswerView item={item} />}
           {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">The agent was told: </span><Verbatim text={decision.message} /></p>}
+          {decision?.principal.kind === "rule" && decision.comment && <p className="verbatim mt-1 text-sm text-faint"><Verbatim text={decision.comment} /></p>}
           <Trail trail={item.trail} outcome={outcome} now={now} />
         </div>
       </div>

@@ -72,7 +72,7 @@ export function receiptLine(kind: string, outcome: Outcome | undefined, d: Decis
   const via = d?.channel ? (channels[d.channel] ?? d.channel) : "";
   if (!d) return what;
   if (me) return join([`${what} by you`, when, via]);
-  const who = d.principal.kind === "rule" ? `the rule ${d.principal.name ?? d.principal.id}` : (d.principal.name || d.principal.id || "somebody");
+  const who = d.principal.kind === "rule" ? d.principal.name || `the rule ${d.principal.id}` : (d.principal.name || d.principal.id || "somebody");
   if (lost) return join([`${who} was first: ${what.toLowerCase()}`, when, via]);
   return join([`${what} by ${who}`, when, via]);
 }

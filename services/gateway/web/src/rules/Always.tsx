@@ -51,7 +51,7 @@ export function Always({ summary, disabled }: { summary: Summary; disabled: bool
   };
 
   return (
-    <div ref={box} className="relative">
+    <div ref={box} className="relative ml-auto">
       <Button ref={button} small data-testid="always" disabled={disabled} aria-haspopup="menu" aria-expanded={open} aria-controls={open ? id : undefined} onClick={() => setOpen(!open)}>
         Always… <ChevronDown size={15} aria-hidden />
       </Button>

@@ -114,7 +114,7 @@ describe("Always", () => {
     await user.click(screen.getByTestId("rule-make"));
     // What went wrong is told, also when the card is gone meanwhile.
     await screen.findByText("b: decided already");
-    act(() => h.push(processState([], { closed: [closed(shown(), "allowed", { principal: { kind: "rule", id: "r1", name: "“git status”, made by Sam" } })] })));
+    act(() => h.push(processState([], { closed: [closed(shown(), "allowed", { principal: { kind: "rule", id: "r1", name: "a rule of Sam" }, comment: "Rule r1, made by Sam: Allows git status" })] })));
     expect(screen.getByTestId("rule-sheet")).toHaveTextContent("b: decided already");
   });
 
@@ -188,8 +188,12 @@ describe("the page of rules", () => {
 
 it("a receipt says by which rule, and whose", () => {
   const s = summary("a");
-  const d = decision(s, "allowed", { principal: { kind: "rule", id: "r1", name: "“git status”, made by Ada" }, channel: "rule" });
-  expect(receiptLine("approval", "allowed", d, false, false, Date.parse(d.decided_at))).toMatch(/^Approved by the rule “git status”, made by Ada, \d\d:\d\d$/);
+  const d = decision(s, "allowed", { principal: { kind: "rule", id: "r1", name: "a rule of Ada" }, channel: "rule", comment: "Rule r1, made by Ada: Allows the command git status." });
+  expect(receiptLine("approval", "allowed", d, false, false, Date.parse(d.decided_at))).toMatch(/^Approved by a rule of Ada, \d\d:\d\d$/);
+  const h = online([s]);
+  const { push } = mount(h);
+  push(processState([], { closed: [{ ...closed(s, "allowed"), decision: d }] }));
+  expect(screen.getByTestId("receipt-a")).toHaveTextContent("Rule r1, made by Ada: Allows the command git status.");
 });
 
 it("offers times up to the longest, and the evening only while it is ahead", () => {
