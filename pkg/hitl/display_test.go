@@ -115,7 +115,20 @@ func TestView(t *testing.T) {
 			block("File", "path", "/tmp/x", 1), block("Content", "content", "a\nb\n", 2),
 		}},
 		{"D1-04 Edit", tool("Edit", `{"file_path":"/x","old_string":"a","new_string":"b\nc","replace_all":true}`), []hitl.Block{
-			block("File", "path", "/x", 1), {Label: "Change", Form: "diff", Old: "a", New: "b\nc", Lines: 2}, block("replace_all", "json", "true", 1),
+			block("File", "path", "/x", 1), {Label: "Change", Form: "diff", Old: "a", New: "b\nc", Lines: 2, Added: 2, Removed: 1}, block("replace_all", "json", "true", 1),
+		}},
+		{"several edits", tool("MultiEdit", `{"file_path":"/x","edits":[{"old_string":"a","new_string":"b"},{"old_string":"c","new_string":"","replace_all":true}]}`), []hitl.Block{
+			block("File", "path", "/x", 1),
+			{Label: "Change 1 of 2", Form: "diff", Old: "a", New: "b", Lines: 1, Added: 1, Removed: 1},
+			{Label: "Change 2 of 2", Form: "diff", Old: "c", Removed: 1},
+			block("Change 2 of 2: replace_all", "json", "true", 1),
+		}},
+		{"several edits, one of them none", tool("MultiEdit", `{"file_path":"/x","edits":[{"old_string":"a","new_string":"b"},{"new_string":"c"}]}`), []hitl.Block{
+			block("File", "path", "/x", 1),
+			block("edits", "json", "[\n  {\n    \"old_string\": \"a\",\n    \"new_string\": \"b\"\n  },\n  {\n    \"new_string\": \"c\"\n  }\n]", 9),
+		}},
+		{"a cell of a notebook", tool("NotebookEdit", `{"notebook_path":"/n.ipynb","new_source":"x","cell_id":"7"}`), []hitl.Block{
+			block("Notebook", "path", "/n.ipynb", 1), block("New source", "content", "x", 1), block("cell_id", "json", `"7"`, 1),
 		}},
 		{"an edit that is none", tool("Edit", `{"file_path":"/x","old_string":"a"}`), []hitl.Block{
 			block("File", "path", "/x", 1), block("old_string", "json", `"a"`, 1),
@@ -123,7 +136,7 @@ func TestView(t *testing.T) {
 		{"D1-04 Read", tool("Read", `{"file_path":"/x","offset":1,"limit":2}`), []hitl.Block{
 			block("File", "path", "/x", 1), block("limit", "json", "2", 1), block("offset", "json", "1", 1),
 		}},
-		{"plan", tool("ExitPlanMode", `{"plan":"1. x"}`), []hitl.Block{block("Plan", "content", "1. x", 1)}},
+		{"plan", tool("ExitPlanMode", `{"plan":"1. x"}`), []hitl.Block{block("Plan", "plan", "1. x", 1)}},
 		{"any other tool", tool("mcp__x", `{"b":1,"a":2}`), []hitl.Block{block("Input", "json", "{\n  \"b\": 1,\n  \"a\": 2\n}", 4)}},
 		{"a command that is no text", tool("Bash", `{"command":{"a":1}}`), []hitl.Block{block("Input", "json", "{\n  \"command\": {\n    \"a\": 1\n  }\n}", 5)}},
 		{"a command that is null", tool("Bash", `{"command":null}`), []hitl.Block{block("Input", "json", "{\n  \"command\": null\n}", 3)}},
@@ -141,7 +154,7 @@ func TestView(t *testing.T) {
 			{Label: "Command", Form: "command", Text: "ls" + strings.Repeat("\n", 50) + "rm", Lines: 51, Pushed: true},
 		}},
 		{"B-54 pushed in a diff", tool("Edit", `{"file_path":"/x","old_string":"","new_string":"`+strings.Repeat(`\t`, 30)+`x\u200b"}`), []hitl.Block{
-			block("File", "path", "/x", 1), {Label: "Change", Form: "diff", New: strings.Repeat("\t", 30) + "x⟦U+200B⟧", Lines: 1, Hidden: 1, Pushed: true},
+			block("File", "path", "/x", 1), {Label: "Change", Form: "diff", New: strings.Repeat("\t", 30) + "x⟦U+200B⟧", Lines: 1, Added: 1, Hidden: 1, Pushed: true},
 		}},
 		{"form", form(`{"type":"object"}`), []hitl.Block{block("Form", "json", "{\n  \"type\": \"object\"\n}", 3)}},
 		{"question", question(choose("?")), nil},
@@ -168,6 +181,31 @@ func TestViewDropsNothing(t *testing.T) {
 	}
 }
 
+// A diff says how many lines it adds and takes away, by the shortest way.
+func TestChangesAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, after  string
+		added, removed int
+	}{
+		{"", "", 0, 0},
+		{"a\nb\nc\n", "a\nB\nc\nd\n", 2, 1},
+		{"a\nb\nc\nd\n", "d\na\nb\nc\n", 1, 1},
+		{"", "x\ny", 2, 0},
+		{"x\ny", "", 0, 2},
+		{"a\n", "a", 0, 0},
+		{strings.Repeat("a\nb\n", 300), strings.Repeat("b\na\n", 300), 1, 1},
+		// With nothing in common, and with too much to look for it.
+		{strings.Repeat("a\n", 1000), strings.Repeat("b\n", 900), 900, 1000},
+		{"q\n" + strings.Repeat("a\n", 15_000) + "q\n", strings.Repeat("b\na\n", 15_000), 30_000, 15_002},
+	} {
+		in, err := hitl.Marshal(map[string]string{"file_path": "/x", "old_string": c.before, "new_string": c.after})
+		require.NoError(t, err)
+		b := hitl.View(tool("Edit", string(in)))[1]
+		require.Equal(t, []int{c.added, c.removed}, []int{b.Added, b.Removed}, "%.20q", c.before)
+	}
+}
+
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	with := func(r *hitl.Request, f func(*hitl.Request)) *hitl.Request {
@@ -181,6 +219,9 @@ func TestHeadline(t *testing.T) {
 		"o wants to run a shell command":                       approval(),
 		"o wants to write /tmp/x":                              tool("Write", `{"file_path":"/tmp/x"}`),
 		"o wants to change /tmp/x":                             tool("Edit", `{"file_path":"/tmp/x"}`),
+		"o wants to change /n.ipynb":                           tool("NotebookEdit", `{"notebook_path":"/n.ipynb"}`),
+		"o wants to change /tmp/y":                             tool("MultiEdit", `{"file_path":"/tmp/y"}`),
+		"o wants to use refund of the MCP server billing":      with(tool("mcp__billing__refund", `{}`), func(r *hitl.Request) { r.Tool.Server = "billing" }),
 		"o wants to read /tmp/x":                               tool("Read", `{"file_path":"/tmp/x"}`),
 		"o wants to use the tool Read":                         tool("Read", `{"file_path":null}`),
 		"o wants to fetch https://example.org/":                tool("WebFetch", `{"url":"https://example.org/"}`),

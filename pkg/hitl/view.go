@@ -13,7 +13,7 @@ import (
 // text. Every channel shows the same blocks.
 type Block struct {
 	Label string `json:"label"`
-	// Form is command, text, path, content, diff or json.
+	// Form is command, text, path, content, diff, plan or json.
 	Form string `json:"form"`
 	Text string `json:"text,omitempty"`
 	// Old and New are the two sides of a diff.
@@ -21,6 +21,9 @@ type Block struct {
 	New string `json:"new,omitempty"`
 	// Lines counts the lines of Text, or of New in a diff.
 	Lines int `json:"lines,omitempty"`
+	// Added and Removed count the lines that a diff changes.
+	Added   int `json:"added,omitempty"`
+	Removed int `json:"removed,omitempty"`
 	// Hidden counts the characters that are shown as tokens.
 	Hidden int `json:"hidden,omitempty"`
 	// Pushed says that blanks or empty lines push a part out of sight.
@@ -81,41 +84,77 @@ func toolView(t *Tool) []Block {
 		}
 	case "Edit":
 		if take("file_path", "File", "path") {
-			takeDiff(in, &blocks)
+			takeDiff(in, "Change", &blocks)
+		}
+	case "MultiEdit":
+		if take("file_path", "File", "path") {
+			takeEdits(in, &blocks)
+		}
+	case "NotebookEdit":
+		if take("notebook_path", "Notebook", "path") {
+			take("new_source", "New source", "content")
 		}
 	case "Read":
 		take("file_path", "File", "path")
 	case "ExitPlanMode":
-		take("plan", "Plan", "content")
+		take("plan", "Plan", "plan")
 	}
 	if len(blocks) == 0 {
 		return []Block{jsonBlock("Input", t.Input)}
 	}
-	// What no view names is shown too, never dropped.
+	return append(blocks, rest(in, "")...)
+}
+
+func takeDiff(in map[string]json.RawMessage, label string, blocks *[]Block) bool {
+	before, h1, ok1 := DisplayString(in["old_string"])
+	after, h2, ok2 := DisplayString(in["new_string"])
+	if !ok1 || !ok2 {
+		return false
+	}
+	added, removed := display.Changes(before, after)
+	*blocks = append(*blocks, Block{
+		Label: label, Form: "diff", Old: before, New: after, Lines: display.Lines(after), Added: added, Removed: removed,
+		Hidden: h1 + h2, Pushed: display.Pushed(before) || display.Pushed(after),
+	})
+	delete(in, "old_string")
+	delete(in, "new_string")
+	return true
+}
+
+// takeEdits takes all changes of a file, or none where one is no change.
+func takeEdits(in map[string]json.RawMessage, blocks *[]Block) {
+	var edits []map[string]json.RawMessage
+	if json.Unmarshal(in["edits"], &edits) != nil || len(edits) == 0 {
+		return
+	}
+	var out []Block
+	for i, e := range edits {
+		label := "Change"
+		if len(edits) > 1 {
+			label = fmt.Sprintf("Change %d of %d", i+1, len(edits))
+		}
+		if !takeDiff(e, label, &out) {
+			return
+		}
+		out = append(out, rest(e, label+": ")...)
+	}
+	*blocks = append(*blocks, out...)
+	delete(in, "edits")
+}
+
+// rest shows what no view names, so that nothing is dropped.
+func rest(in map[string]json.RawMessage, prefix string) []Block {
 	keys := make([]string, 0, len(in))
 	for k := range in {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)
+	var out []Block
 	for _, k := range keys {
 		label, _ := Visible(k)
-		blocks = append(blocks, jsonBlock(label, in[k]))
+		out = append(out, jsonBlock(prefix+label, in[k]))
 	}
-	return blocks
-}
-
-func takeDiff(in map[string]json.RawMessage, blocks *[]Block) {
-	before, h1, ok1 := DisplayString(in["old_string"])
-	after, h2, ok2 := DisplayString(in["new_string"])
-	if !ok1 || !ok2 {
-		return
-	}
-	*blocks = append(*blocks, Block{
-		Label: "Change", Form: "diff", Old: before, New: after, Lines: display.Lines(after),
-		Hidden: h1 + h2, Pushed: display.Pushed(before) || display.Pushed(after),
-	})
-	delete(in, "old_string")
-	delete(in, "new_string")
+	return out
 }
 
 func textBlock(label, form, text string, hidden int) Block {
@@ -161,12 +200,15 @@ func toolAction(t *Tool) string {
 		return "run a shell command"
 	}
 	path, _, hasPath := DisplayString(Member(t.Input, "file_path"))
+	if t.Name == "NotebookEdit" {
+		path, _, hasPath = DisplayString(Member(t.Input, "notebook_path"))
+	}
 	url, _, hasURL := DisplayString(Member(t.Input, "url"))
 	path, url = breaks.Replace(path), breaks.Replace(url)
 	switch {
 	case t.Name == "Write" && hasPath:
 		return "write " + path
-	case t.Name == "Edit" && hasPath:
+	case (t.Name == "Edit" || t.Name == "MultiEdit" || t.Name == "NotebookEdit") && hasPath:
 		return "change " + path
 	case t.Name == "Read" && hasPath:
 		return "read " + path
@@ -175,7 +217,7 @@ func toolAction(t *Tool) string {
 	case t.Name == "ExitPlanMode":
 		return "leave plan mode and start on its plan"
 	case t.Server != "":
-		return "use " + oneLine(t.Name) + " of the MCP server " + oneLine(t.Server)
+		return "use " + oneLine(strings.TrimPrefix(t.Name, "mcp__"+t.Server+"__")) + " of the MCP server " + oneLine(t.Server)
 	case t.DisplayName != "":
 		return "use the tool " + oneLine(t.DisplayName)
 	}

@@ -107,6 +107,7 @@ type Summary struct {
 	Digest       string     `json:"digest"`
 	Risk         string     `json:"risk"`
 	RiskReason   string     `json:"risk_reason,omitempty"`
+	Irreversible bool       `json:"irreversible,omitempty"` // a part of it cannot be undone
 	CreatedAt    time.Time  `json:"created_at"`
 	AttentionAt  *time.Time `json:"attention_at,omitempty"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
@@ -121,14 +122,53 @@ type Summary struct {
 type Body struct {
 	Blocks    []hitl.Block       `json:"blocks,omitempty"`
 	Questions []Question         `json:"questions,omitempty"`
-	Schema    string             `json:"schema,omitempty"` // of a form, as text
+	Parts     []Part             `json:"parts,omitempty"`      // of a shell command, in the order they are written
+	MoreParts int                `json:"more_parts,omitempty"` // that are not listed; they count for the risk
+	Schema    string             `json:"schema,omitempty"`     // of a form, as text
+	Fields    []FormField        `json:"fields,omitempty"`     // of a form, in their order
 	Message   string             `json:"message,omitempty"`
 	Reason    string             `json:"reason,omitempty"`
 	Cwd       string             `json:"cwd,omitempty"`
 	Options   []hitl.AgentOption `json:"options,omitempty"`
-	Verbs     []string           `json:"verbs"`           // what may be answered
-	Scopes    []string           `json:"scopes"`          // once, and session where the agent offers it
-	Input     string             `json:"input,omitempty"` // the whole tool input as JSON text, for editing
+	Verbs     []string           `json:"verbs"`            // what may be answered
+	Scopes    []string           `json:"scopes"`           // once, and session where the agent offers it
+	Grants    []string           `json:"grants,omitempty"` // what else the scope session lets through, a sentence each
+	Input     string             `json:"input,omitempty"`  // the whole tool input as JSON text, for editing
+}
+
+// Part is one command of a shell command that runs several.
+type Part struct {
+	Text string `json:"text"` // a piece of the command's block
+	// Joint says how it comes after the one before: first, and, or, then, pipe,
+	// background, inside, loop, branch or function.
+	Joint      string `json:"joint"`
+	Risk       string `json:"risk"`
+	RiskReason string `json:"risk_reason"`
+}
+
+// FormField is a field of a form as browsers show it. What is filled in is sent
+// under Name, which alone is no display text. Numbers are text, verbatim.
+type FormField struct {
+	Name        string `json:"name"`
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty"`
+	// Type is string, number, integer, boolean or array, which is a choice of
+	// several.
+	Type      string   `json:"type"`
+	Format    string   `json:"format,omitempty"`
+	Required  bool     `json:"required"`
+	Choices   []Choice `json:"choices,omitempty"`
+	Minimum   string   `json:"minimum,omitempty"`
+	Maximum   string   `json:"maximum,omitempty"`
+	MinLength int      `json:"min_length,omitempty"`
+	MaxLength int      `json:"max_length,omitempty"`
+	Suggested string   `json:"suggested,omitempty"` // the default of the form, as JSON; nobody has chosen it
+}
+
+// Choice is a value that a field takes, as JSON, and its name for people.
+type Choice struct {
+	JSON  string `json:"json"`
+	Label string `json:"label"`
 }
 
 // Question is a question as browsers show it; every text is display text.

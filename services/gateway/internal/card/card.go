@@ -10,7 +10,6 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
-	"github.com/banksman/banksman/services/gateway/internal/policy"
 )
 
 const (
@@ -41,7 +40,7 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: session.String(),
 		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, AgentName: Line(r.AgentName),
 		ToolCallID: r.ToolCallID, Headline: headline(r, a), Title: Line(r.Title), Digest: digest,
-		Risk: a.Policy.Risk, RiskReason: a.RiskReason, CreatedAt: a.RequestedAt, Attempt: a.Attempt,
+		Risk: a.Policy.Risk, RiskReason: a.RiskReason, Irreversible: irreversible(r), CreatedAt: a.RequestedAt, Attempt: a.Attempt,
 	}
 	if r.Tool != nil {
 		s.ToolName = Line(r.Tool.Name)
@@ -68,16 +67,6 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 	return s
 }
 
-// headline is the plain sentence of what is asked, with the consequence where
-// the policy knows one.
-func headline(r *hitl.Request, a Admission) string {
-	s := hitl.Headline(r)
-	if r.Tool != nil && r.Tool.Name == "Bash" && (a.Policy.Risk == "high" || a.Policy.Risk == "critical") && a.RiskReason != policy.AgentSays {
-		s += " that " + a.RiskReason
-	}
-	return Cut(s)
-}
-
 // Deadline is the zero time for a request that waits for ever.
 func Deadline(r *hitl.Request, requestedAt time.Time) time.Time {
 	if d := r.Expiry(); d > 0 {
@@ -97,8 +86,9 @@ func Body(r *hitl.Request, raw []byte) *wire.Body {
 		b.Verbs = k.Verbs
 	}
 	if len(r.Suggestions) > 0 && string(r.Suggestions) != "null" && string(r.Suggestions) != "[]" {
-		b.Scopes = append(b.Scopes, "session")
+		b.Scopes, b.Grants = append(b.Scopes, "session"), grants(r.Suggestions)
 	}
+	b.Parts, b.MoreParts = parts(r)
 	if _, known := hitl.LookupKind(r.Kind); !known && len(b.Blocks) == 0 {
 		text, hidden := hitl.DisplayJSON(raw)
 		b.Blocks = []hitl.Block{{Label: "Request", Form: "json", Text: text, Hidden: hidden}}
@@ -109,6 +99,7 @@ func Body(r *hitl.Request, raw []byte) *wire.Body {
 	}
 	if len(r.Schema) > 0 {
 		b.Schema, _ = hitl.DisplayJSON(r.Schema)
+		b.Fields = fields(r.Schema)
 	}
 	for _, o := range r.Options {
 		o.Name = Visible(o.Name)

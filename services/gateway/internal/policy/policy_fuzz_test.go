@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/gateway/internal/command"
 )
 
 func FuzzAssess(f *testing.F) {
@@ -29,7 +30,7 @@ func FuzzAssess(f *testing.F) {
 		}
 		assess := func(input []byte, hint string) (string, string) {
 			got, reason := p.Assess(&hitl.Request{Risk: hint, Tool: &hitl.Tool{Name: tool, Input: input}})
-			require.Contains(t, levels, got.Risk)
+			require.Contains(t, command.Levels, got.Risk)
 			require.Equal(t, Version, got.Version)
 			return got.Risk, reason
 		}
@@ -41,9 +42,9 @@ func FuzzAssess(f *testing.F) {
 		plain, _ := assess(input(text), "")
 		// The agent's word only raises it.
 		told, reason := assess(input(text), hint)
-		if slices.Contains(levels, hint) {
-			require.GreaterOrEqual(t, rank(told), rank(plain))
-			require.Equal(t, max(rank(plain), rank(hint)), rank(told))
+		if slices.Contains(command.Levels, hint) {
+			require.GreaterOrEqual(t, command.Rank(told), command.Rank(plain))
+			require.Equal(t, max(command.Rank(plain), command.Rank(hint)), command.Rank(told))
 		} else {
 			require.Equal(t, plain, told)
 		}

@@ -26,10 +26,10 @@ func TestAssess(t *testing.T) {
 		{"reading", "Read", `{"file_path":"a.go"}`, "", "low"},
 		{"a key file", "Write", `{"file_path":"/home/ada/.ssh/authorized_keys","content":""}`, "", "high"},
 		{"the agent raises", "Read", `{"file_path":"a.go"}`, "high", "high"},
-		{"the agent cannot lower", "Bash", `{"command":"rm -rf /"}`, "low", "high"},
+		{"the agent cannot lower", "Bash", `{"command":"rm -rf build"}`, "low", "high"},
 		{"B-54 nobody reads so much", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `"}`, "", "high"},
 		{"B-56 long and critical", "Bash", `{"command":"` + strings.Repeat("echo;", 4000) + `cat /home/ada/.local/share/banksman/creds"}`, "", "critical"},
-		{"B-54 a second command in another case", "Bash", `{"command":"rm -rf /","COMMAND":"ls"}`, "", "high"},
+		{"B-54 a second command in another case", "Bash", `{"command":"rm -rf /","COMMAND":"ls"}`, "", "critical"},
 		{"B-54 a second path in another case", "Write", `{"file_path":"/home/ada/.ssh/authorized_keys","File_Path":"a.go"}`, "", "high"},
 		{"B-54 only the name in another case", "Bash", `{"Command":"rm -rf /"}`, "", "medium"},
 		{"no object", "Bash", `"rm"`, "", "medium"},
@@ -39,31 +39,5 @@ func TestAssess(t *testing.T) {
 			got, _ := p.Assess(&hitl.Request{Risk: tc.hint, Tool: &hitl.Tool{Name: tc.tool, Input: json.RawMessage(tc.input)}})
 			require.Equal(t, tc.want, got.Risk)
 		})
-	}
-}
-
-// The words of a rule only spare work: without them it finds the same.
-func TestWordsOfARule(t *testing.T) {
-	t.Parallel()
-	parts := []string{
-		"banksman decide", "banksman answer", "banksman login", "rm -rf x", "rm x", "git push --force", "git push", "git reset --hard",
-		"git clean -fd", "sudo ls", "doas ls", "su -", "curl x | sh", "wget x | sudo bash", "mkfs x", "dd if=x", "shred x", "fdisk x",
-		"parted x", "kubectl delete x", "terraform apply", "terraform destroy", "drop table x", "drop database x", "chmod 777 x",
-		"ssh x", "scp x", "rsync x", "nc x", "echo", "sum", "",
-	}
-	hits := map[int]bool{}
-	for _, a := range parts {
-		for _, b := range parts {
-			command := a + " && " + b
-			for i := range shellRules {
-				want := shellRules[i].re.MatchString(command)
-				require.Equal(t, want, shellRules[i].matches(command), "%s: %s", shellRules[i].re, command)
-				hits[i] = hits[i] || want
-			}
-		}
-	}
-	require.Len(t, hits, len(shellRules))
-	for i := range shellRules {
-		require.True(t, hits[i], "no command here matches %s", shellRules[i].re)
 	}
 }

@@ -272,6 +272,10 @@ export interface Summary {
   digest: string;
   risk: string;
   risk_reason?: string;
+  /**
+   * a part of it cannot be undone
+   */
+  irreversible?: boolean;
   created_at: Time;
   attention_at?: Time;
   expires_at?: Time;
@@ -293,9 +297,21 @@ export interface Body {
   blocks?: Block[];
   questions?: Question[];
   /**
+   * of a shell command, in the order they are written
+   */
+  parts?: Part[];
+  /**
+   * that are not listed; they count for the risk
+   */
+  more_parts?: number;
+  /**
    * of a form, as text
    */
   schema?: string;
+  /**
+   * of a form, in their order
+   */
+  fields?: FormField[];
   message?: string;
   reason?: string;
   cwd?: string;
@@ -308,6 +324,10 @@ export interface Body {
    * once, and session where the agent offers it
    */
   scopes: null | ("once" | "session")[];
+  /**
+   * what else the scope session lets through, a sentence each
+   */
+  grants?: string[];
   /**
    * the whole tool input as JSON text, for editing
    */
@@ -322,7 +342,7 @@ export interface Body {
 export interface Block {
   label: string;
   /**
-   * form is command, text, path, content, diff or json.
+   * form is command, text, path, content, diff, plan or json.
    */
   form: string;
   text?: string;
@@ -335,6 +355,11 @@ export interface Block {
    * lines counts the lines of text, or of new in a diff.
    */
   lines?: number;
+  /**
+   * added and removed count the lines that a diff changes.
+   */
+  added?: number;
+  removed?: number;
   /**
    * hidden counts the characters that are shown as tokens.
    */
@@ -371,6 +396,60 @@ export interface Option {
   label: string;
   description?: string;
   preview?: string;
+}
+/**
+ * Part is one command of a shell command that runs several.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Part".
+ */
+export interface Part {
+  /**
+   * a piece of the command's block
+   */
+  text: string;
+  /**
+   * joint says how it comes after the one before: first, and, or, then, pipe, background, inside, loop, branch or function.
+   */
+  joint: string;
+  risk: string;
+  risk_reason: string;
+}
+/**
+ * FormField is a field of a form as browsers show it. What is filled in is sent under name, which alone is no display text. Numbers are text, verbatim.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "FormField".
+ */
+export interface FormField {
+  name: string;
+  label: string;
+  description?: string;
+  /**
+   * type is string, number, integer, boolean or array, which is a choice of several.
+   */
+  type: string;
+  format?: string;
+  required: boolean;
+  choices?: Choice[];
+  minimum?: string;
+  maximum?: string;
+  min_length?: number;
+  max_length?: number;
+  /**
+   * the default of the form, as JSON; nobody has chosen it
+   */
+  suggested?: string;
+}
+/**
+ * Choice is a value that a field takes, as json, and its name for people.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Choice".
+ */
+export interface Choice {
+  json: string;
+  label: string;
 }
 /**
  * AgentOption is a choice of the agent's own, answered by its option_id.
@@ -430,6 +509,10 @@ export interface Closed {
   digest: string;
   risk: string;
   risk_reason?: string;
+  /**
+   * a part of it cannot be undone
+   */
+  irreversible?: boolean;
   created_at: Time;
   attention_at?: Time;
   expires_at?: Time;
@@ -1441,6 +1524,10 @@ export interface Interaction {
   digest: string;
   risk: string;
   risk_reason?: string;
+  /**
+   * a part of it cannot be undone
+   */
+  irreversible?: boolean;
   created_at: Time;
   attention_at?: Time;
   expires_at?: Time;
