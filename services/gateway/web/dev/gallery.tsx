@@ -1,6 +1,6 @@
 import { createRoot } from "react-dom/client";
 import { type Event, type InFrame, type Interaction, type Summary } from "@banksman/client";
-import { ada, ask, bash, closed, decision, edit, features, form, hello, question, session, system, unknown, write } from "@banksman/client/testing";
+import { ada, ask, bash, closed, decision, edit, features, fieldForm, form, hello, plan, question, session, system, unknown, write } from "@banksman/client/testing";
 import { type Harness, harness } from "../src/testing/harness";
 import { Root } from "../src/ui/Root";
 import { applyTheme } from "../src/ui/theme";
@@ -20,14 +20,35 @@ const after = "/** Sum of two numbers. */\nexport function add(a, b) {\n  if (ty
 const long = `curl -fsSL https://example.com/install.sh -o /tmp/install.sh --retry 5 --retry-delay 2 --connect-timeout 20 --header 'Accept: application/octet-stream' --header 'User-Agent: build-7/2.4' --cacert /etc/ssl/certs/internal.pem --resolve example.com:443:10.0.12.7 --output-dir /tmp --create-dirs --compressed --location-trusted --max-redirs 3 --proto '=https' --tlsv1.3 --silent --show-error --fail-with-body --etag-save /tmp/install.etag --etag-compare /tmp/install.etag --limit-rate 2M --keepalive-time 30; rm -rf /srv`;
 const three = [question(), features, question({ id: "name", header: "Name", question: "What is the service called?", options: [], required: false })];
 
+const effect: Partial<Summary> = {
+  headline: "build-7 wants to delete build/ for good and force-push release/2.4 to origin", risk_reason: "deletes files for good", irreversible: true,
+};
+const longParts = [
+  { text: long.slice(0, long.lastIndexOf(";")), joint: "first", risk: "medium", risk_reason: "talks to the network" },
+  { text: "rm -rf /srv", joint: "then", risk: "critical", risk_reason: "deletes a whole tree for good" },
+];
+const lots = "cd /srv/app && git fetch origin && git checkout main && npm ci && npm test && npm run build && docker build -t app:2.4 . && docker push registry.example.com/app:2.4 && kubectl -n prod rollout restart deploy/app && curl -fsS https://app.example.com/health | jq .ok";
+const lotsParts = lots.split(/ (?:&&|\|) /).map((text, i) => {
+  const bad = text.startsWith("docker push") ? "publishes an image" : text.startsWith("kubectl") ? "changes shared systems" : "";
+  return { text, joint: i === 0 ? "first" : text.startsWith("jq") ? "pipe" : "and", risk: bad ? "high" : "medium", risk_reason: bad || "runs a command" };
+});
+const several = edit("r12", before, after);
+several.body!.blocks = [...several.body!.blocks!.slice(0, 1), { label: "Change 1 of 2", form: "diff", old: "const limit = 10;\nconst name = 'shop';\n", new: "const limit = 25;\nconst name = 'shop-eu';\n", added: 2, removed: 2 }, { label: "Change 2 of 2", form: "diff", old: before, new: after }];
+
 const pend = {
-  bash: live(bash("r1")),
-  edit: live(edit("r2", before, after), { expires_at: undefined, created_at: iso(-7300) }),
+  bash: live(bash("r1"), effect),
+  edit: live(edit("r2", before, after), { headline: "build-7 wants to change /srv/app/math.js (+5 −1)", risk_reason: "changes a file", expires_at: undefined, created_at: iso(-7300) }),
   ask: live(ask("r3", three), { expires_at: iso(80) }),
   one: live(ask("r4", [question({ options: question().options!.map((o, i) => (i === 0 ? { ...o, preview: "CREATE TABLE orders (\n  id bigint PRIMARY KEY\n);" } : o)) })])),
   write: live(write("r5", 214)),
   hidden: live(bash("r6", "echo safe ⟦U+202E⟧txt.exe⟦U+200B⟧                                        && rm -rf ~", { risk: "critical", risk_reason: "It deletes the home directory." }, { hidden: 2, pushed: true })),
-  long: live(bash("r7", long, { risk: "critical", risk_reason: "It deletes /srv." })),
+  long: live(bash("r7", long, { headline: "build-7 wants to delete /srv for good", risk: "critical", risk_reason: "deletes a whole tree for good", irreversible: true, body: { ...bash("r7", long).body!, parts: longParts } })),
+  lots: live(bash("r13", lots, { headline: "build-7 wants to publish the image registry.example.com/app:2.4 and roll out restart deploy/app in prod", risk_reason: "publishes an image", body: { ...bash("r13", lots).body!, parts: lotsParts } })),
+  several: live(several, { headline: "build-7 wants to change /srv/app/math.js (+7 −3)" }),
+  plan: live(plan("r10", "The retries live in three places. I would move them into the client.\n\n1. Read the failing test and write down what it expects\n2. Move the retry loop from the handlers into client.ts\n   - one place, one limit\n   - the handlers keep their deadlines\n3. Run the suite, then look at the timings\n\n<script>alert(1)</script> stays text.")),
+  mcp: live(bash("r14", "x", { tool_name: "mcp__billing__refund", headline: "build-7 wants to use refund of the MCP server billing", title: "refund (billing)", risk: "medium", risk_reason: "", tool_input: "{}", body: { verbs: ["allow", "deny", "dismiss"], scopes: ["once"], input: "{}", blocks: [{ label: "Input", form: "json", text: '{\n  "order": 9007199254740993,\n  "amount": 19.90,\n  "note": "paid twice ⟦U+202E⟧yllaer"\n}', hidden: 1, lines: 5 }] } })),
+  fields: live(fieldForm("r11")),
+  broken: live(bash("r15", "ls", { body: { ...bash("r15", "ls").body!, blocks: [{ label: "Command", form: "command", text: 7 as unknown as string }] } })),
   form: live(form("r8")),
   unknown: live(unknown("r9")),
 };
@@ -48,10 +69,10 @@ const start = (pending: Summary[], closedOnes: Interaction[] = []) => {
 };
 const past = (s: Summary, outcome: Parameters<typeof closed>[1], over = {}): Interaction => ({ id: s.request_id, ...closed(live(s), outcome, { decided_at: iso(-30), ...over }) });
 const done = [
-  past(bash("h1", "npm run build"), "allowed"),
+  past(bash("h1", "npm run build", { headline: "build-7 wants to run npm run" }), "allowed"),
   past(edit("h2", before, after), "denied", { principal: ada, channel: "slack", message: "Keep the old signature." }),
   past(ask("h3", [question(), features]), "answered", { answers: [{ question_id: "db", values: ["pg"] }, { question_id: "feat", values: ["login", "audit"], other: "and single sign-on" }] }),
-  past(bash("h4", "git push --force"), "expired", { principal: system }),
+  past(bash("h4", "git push --force", { headline: "build-7 wants to force-push the current branch" }), "expired", { principal: system }),
 ];
 done[0]!.trail = [{ v: 1, stage: "delivered", decision_id: "d", at: iso(-29) }, { v: 1, stage: "applied", decision_id: "d", at: iso(-28) }];
 
@@ -101,6 +122,8 @@ function play(): void {
       if (story === "rule") setTimeout(() => document.querySelectorAll<HTMLElement>("[role=menuitem]")[1]?.click(), 400);
       return;
     }
+    case "two": return start([pend.bash, pend.lots]);
+    case "end": start([pend.bash, pend.lots]); return void setTimeout(() => document.querySelector("[data-bar]")?.scrollIntoView({ block: "center" }), 300);
     case "inbox": return start([pend.bash, pend.edit, pend.ask]);
     default: {
       const s = (pend as Record<string, Summary | undefined>)[story];

@@ -1,10 +1,12 @@
 import { LockKeyhole } from "lucide-react";
-import { useEffect, useId, useRef, useState } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Always } from "../rules/Always";
 import { useCards } from "../ui/context";
 import { Button, inputClass, Key } from "../ui/controls";
-import { AgentWords, isLong, PayloadBlock, Verbatim } from "./blocks";
+import { AgentWords, distinct, isLong, PayloadBlock, Verbatim } from "./blocks";
+import { Grants, type Scope, ScopeChoice } from "./ScopeChoice";
 import { SeenEnd, useNarrow } from "./SeenEnd";
+import { useSole } from "./sole";
 import type { KindProps } from "./kinds";
 
 /** Consent to a tool call. An unknown kind comes here too, without a way to approve. */
@@ -18,7 +20,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
   const [end, setEnd] = useState(false);
   const [mode, setMode] = useState<"" | "reason" | "edit">(draft.reason ? "reason" : draft.edit !== undefined ? "edit" : "");
-  const [scope, setScope] = useState<"once" | "session">("once");
+  const [scope, setScope] = useState<Scope>("once");
   const [pressed, setPressed] = useState("");
   const id = useId();
   const reasonField = useRef<HTMLTextAreaElement>(null);
@@ -84,21 +86,52 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     bindKeys(mode === "" ? { y: allowByKey, n: deny, r: openReason, e: openEdit } : {});
   });
 
-  const words = [
-    { label: "", text: summary.title === summary.headline ? "" : summary.title },
-    ...blocks.filter((b) => b.form === "text").map((b) => ({ label: b.label, text: b.text ?? "" })),
+  const words = distinct([
+    ...blocks.filter((b) => b.form === "text").map((b) => ({ label: "", text: b.text ?? "" })),
+    { label: "", text: summary.title },
     { label: "", text: body?.message ?? "" },
     { label: "Why it asks", text: body?.reason ?? "" },
-  ];
+  ], [summary.headline, summary.tool_name ?? "", ...payload.map((b) => b.text ?? "")]);
   const scopes = body?.scopes ?? [];
   const own = canAllow ? (body?.options ?? []) : [];
+
+  const lock = canAllow && locked && (
+    <p id={`${id}-locked`} data-testid="locked" className="flex items-center justify-end gap-2 text-sm text-soft">
+      <LockKeyhole size={15} aria-hidden className="flex-none" />
+      {!body ? "Approve opens once the whole request is here." : unseen > 0 ? "Approve opens once you have opened and seen the whole text." : "Approve opens once you have seen the text to its end."}
+    </p>
+  );
+  const denyButton = <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24">Deny <Key>n</Key></Button>;
+  const approveButton = canAllow && (
+    <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32">
+      {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
+    </Button>
+  );
+  const quiet = (
+    <>
+      <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
+      {canAllow && body?.input !== undefined && (
+        <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} tight>Edit <Key>e</Key></Button>
+      )}
+      {verbs.includes("dismiss") && (
+        <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" tight>Dismiss</Button>
+      )}
+    </>
+  );
+  const choice = canAllow && (
+    <div className="flex flex-wrap items-center justify-end gap-2 max-md:justify-between">
+      {scopes.includes("session") && <ScopeChoice scope={scope} setScope={setScope} disabled={off} />}
+      <Always summary={summary} disabled={off || locked} />
+    </div>
+  );
+  const grants = canAllow && scope === "session" && <Grants lines={body?.grants ?? []} />;
 
   return (
     <>
       {body ? (
         <div className="space-y-3">
           {payload.map((b, i) => (
-            <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body.cwd : undefined} onSeen={() => setSeen((old) => new Set(old).add(i))} />
+            <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body.cwd : undefined} parts={body.parts} moreParts={body.more_parts} onSeen={() => setSeen((old) => new Set(old).add(i))} />
           ))}
           {/* The action bar may float above the text: its end must have been on screen. */}
           <SeenEnd onSeen={() => setEnd(true)} />
@@ -158,7 +191,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
               }
             }}
           />
-          <p id={`${id}-edit-note`} className="text-sm text-soft">{editProblem || (edit === body?.input ? "Not changed yet." : "Your text is sent exactly as it stands here.")}</p>
+          <p id={`${id}-edit-note`} className="text-sm text-soft">{editProblem || (edit === body?.input ? "Not changed yet." : "Your text is sent exactly as it stands here. The risk above is of what the agent asked, not of your text.")}</p>
           <div className="flex flex-wrap justify-between gap-2">
             <Button look="quiet" disabled={busy} onClick={closeEdit}>Cancel <Key>Esc</Key></Button>
             <Button look="solid" data-testid="edit-approve" disabled={off || locked || editProblem !== ""} busy={busy && pressed === "edit"} onClick={allowEdited}>Approve the edited input</Button>
@@ -176,49 +209,48 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           ))}
         </div>
       )}
-      {mode === "" && (
-        <div className="space-y-2 max-md:contents">
-          {canAllow && locked && (
-            <p id={`${id}-locked`} className="flex items-center gap-2 text-sm text-soft md:justify-end">
-              <LockKeyhole size={15} aria-hidden />
-              {body ? "Approve opens once you have seen the whole text." : "Approve opens once the whole request is here."}
-            </p>
-          )}
-          {canAllow && (
-            <div className="flex flex-wrap items-center gap-2 max-md:justify-between md:justify-end">
-            {scopes.includes("session") && <label className="flex items-center gap-2.5 text-sm text-soft">
-              <span>Approve for</span>
-              <select data-testid="scope" value={scope} disabled={off} onChange={(e) => setScope(e.target.value === "session" ? "session" : "once")} className="min-h-9 rounded-lg border border-edge/60 bg-card px-2.5 text-ink max-md:min-h-11">
-                <option value="once">this call only</option>
-                <option value="session">this session</option>
-              </select>
-            </label>}
-            <Always summary={summary} disabled={off || locked} />
-            </div>
-          )}
-          {/* On a phone the quiet ones stand above, and Deny and Approve at opposite ends in reach of the thumb. */}
-          <div ref={actions} data-actions className="flex items-center gap-2 max-md:contents">
-            <div className="flex flex-wrap max-md:-mx-2.5 max-md:justify-between md:order-2">
-              <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
-              {canAllow && body?.input !== undefined && (
-                <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} tight>Edit <Key>e</Key></Button>
-              )}
-              {verbs.includes("dismiss") && (
-                <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" tight>Dismiss</Button>
-              )}
-            </div>
-            <div data-bar className="max-md:sticky max-md:bottom-0 max-md:z-10 max-md:-mx-4 max-md:-mb-4 max-md:flex max-md:justify-between max-md:gap-2 max-md:rounded-b-2xl max-md:border-t max-md:border-line max-md:bg-card max-md:px-4 max-md:py-2.5 md:contents">
-              <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24 md:order-1">Deny <Key>n</Key></Button>
-              {canAllow && (
-                <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32 md:order-3 md:ml-auto">
-                  {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
-                </Button>
-              )}
-            </div>
+      {/* What stands first on the screen comes first for the keyboard too, on a phone and elsewhere. */}
+      {mode === "" && !floats && (
+        <div ref={actions} data-actions className="space-y-2">
+          {lock}
+          <div className="flex flex-wrap items-center gap-2">
+            {denyButton}
+            {quiet}
+            <span className="flex-1" />
+            {approveButton}
           </div>
+          {choice}
+          {grants}
+        </div>
+      )}
+      {mode === "" && floats && (
+        <div ref={actions} data-actions className="contents">
+          <Bar above={lock}>{denyButton}{approveButton}</Bar>
+          <div className="-mx-2.5 flex flex-wrap justify-between">{quiet}</div>
+          {choice}
+          {grants}
         </div>
       )}
     </>
+  );
+}
+
+/** Deny and Approve at opposite ends, floating in reach of the thumb; one such bar is live at a time. */
+function Bar({ above, children }: { above: ReactNode; children: ReactNode }) {
+  const ref = useRef<HTMLDivElement>(null);
+  const live = useSole(ref, true);
+  if (!live) {
+    return (
+      <div ref={ref} data-bar="idle" className="-mx-4 border-y border-line px-4 py-2.5">
+        <Button className="w-full" onClick={(e) => e.currentTarget.closest<HTMLElement>("[data-card]")?.focus({ preventScroll: true })}>Decide this one</Button>
+      </div>
+    );
+  }
+  return (
+    <div ref={ref} data-bar="live" className="sticky bottom-0 z-10 -mx-4 space-y-2 border-y border-line bg-card px-4 py-2.5">
+      {above}
+      <div className="flex justify-between gap-2">{children}</div>
+    </div>
   );
 }
 

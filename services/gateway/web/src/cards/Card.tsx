@@ -15,7 +15,7 @@ import type { Renderer } from "./kinds";
 import { QuestionCard } from "./QuestionCard";
 import { Receipt } from "./Receipt";
 import { useNow } from "./useNow";
-import { atDeadline, clock, origin, span, waitsFor } from "./words";
+import { atDeadline, clock, origin, receiptLine, span, waitsFor } from "./words";
 
 /** A renderer for each kind; what is not here is shown raw and cannot be approved. */
 export const renderers: Record<string, Renderer> = {
@@ -41,16 +41,41 @@ export function Card({ itemKey, showSession = true }: { itemKey: string; showSes
   );
 }
 
+/** What cannot be drawn is shown as it came, and can still be refused. */
 function Broken({ item, error, again }: { item: Item; error: Error; again: () => void }) {
+  const app = useCards();
+  const state = useAppState();
+  const { summary } = item;
+  const { key } = summary;
+  const card = cardState(state, key);
+  const off = card === "sending" || state.conn.status !== "online";
+  const approval = summary.kind !== "question" && summary.kind !== "form";
   return (
-    <article data-card data-testid={`card-${item.summary.request_id}`} data-state="broken" className="rounded-2xl border border-line bg-card p-5">
-      <Notice tone="amber" icon={<CircleAlert size={16} />}>
-        <p className="font-medium">This request cannot be drawn here. It still waits, and nothing was decided.</p>
-        <p className="verbatim">{item.summary.headline} ({error.message})</p>
-        <Button small className="mt-2" onClick={again}>Try again</Button>
-      </Notice>
+    <article data-card data-testid={`card-${summary.request_id}`} data-state={item.closed ? card : "broken"} className="space-y-3 rounded-2xl border border-line bg-card p-5">
+      {item.closed
+        ? <p className="font-medium">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", Date.now() + state.offset)}. The rest cannot be drawn here.</p>
+        : <Notice tone="strong" icon={<CircleAlert size={16} />}>
+          <p className="font-medium">This request cannot be drawn here. It still waits, and nothing was decided.</p>
+          <p className="verbatim">{error.message}</p>
+        </Notice>}
+      <p className="verbatim font-medium">{String(summary.headline)}</p>
+      <pre tabIndex={0} role="group" aria-label="The request as it came" className="verbatim max-h-80 overflow-y-auto rounded-xl bg-code px-4 py-3 font-mono text-[13px] leading-5 text-code-ink">{raw(summary)}</pre>
+      {!item.closed && (
+        <div className="flex flex-wrap items-center gap-2">
+          <Button data-testid="deny" disabled={off} busy={card === "sending"} onClick={() => app.respond(key, approval ? { decision: "deny" } : { action: "dismiss" })}>{approval ? "Deny" : "Dismiss"}</Button>
+          <Button look="quiet" onClick={again}>Try to draw it again</Button>
+        </div>
+      )}
     </article>
   );
+}
+
+function raw(s: Summary): string {
+  try {
+    return s.body?.input || s.tool_input || JSON.stringify(s.body ?? s, null, 2);
+  } catch {
+    return "";
+  }
 }
 
 function CardBody({ item, send, card, showSession }: { item: Item; send: Send | undefined; card: CardState; showSession: boolean }) {
@@ -96,10 +121,12 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
     <article {...attributes} {...handlers} ref={hold.ref} tabIndex={0} aria-label={summary.headline} className="enter scroll-mt-4 scroll-mb-24 rounded-2xl border border-line bg-card shadow-card">
       <div className="space-y-4 p-5 max-md:p-4">
         <header className="space-y-1.5">
-          <div className="flex flex-wrap items-start gap-x-3 gap-y-2">
-            <h2 className="verbatim min-w-0 flex-1 basis-80 text-lg leading-6 font-semibold"><Verbatim text={summary.headline} /></h2>
-            {(summary.kind === "approval" || summary.risk !== "low") && <Risk risk={summary.risk} />}
-          </div>
+          <h2 className="verbatim min-w-0 text-[17px] leading-6 font-medium"><Verbatim text={summary.headline} /></h2>
+          <p className="verbatim flex flex-wrap items-center gap-x-3 gap-y-1.5 text-sm text-soft">
+            {(summary.kind === "approval" || summary.risk !== "low") && <Risk summary={summary} />}
+            <Left summary={summary} now={now} />
+            <Why summary={summary} />
+          </p>
           <p className="verbatim text-sm text-soft">
             {origin(summary, session?.title).map((part, i) => (
               <span key={i}>{i > 0 && <span aria-hidden className="px-1.5 text-faint">·</span>}<Verbatim text={part} /></span>
@@ -108,7 +135,6 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
               <a {...app.sessionLink(summary.session_key)} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>
             )}
           </p>
-          {summary.risk_reason && !summary.headline.endsWith(summary.risk_reason) && <p className="verbatim text-sm text-soft first-letter:uppercase"><Verbatim text={summary.risk_reason} /></p>}
         </header>
         {!known && <Notice tone="amber" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
         {!summary.body && (item.load === "failed" ? (
@@ -119,7 +145,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
         <View
           key={summary.digest} item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
-          notes={<><Standing card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
+          notes={<><Standing summary={summary} card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
         />
       </div>
     </article>
@@ -135,7 +161,8 @@ function withoutAllow(item: Item): Item {
 }
 
 /** Where an answer of ours stands, and what is in its way. */
-function Standing({ card, send, offline, unreachable }: { card: CardState; send: Send | undefined; offline: boolean; unreachable: boolean }) {
+function Standing({ summary, card, send, offline, unreachable }: { summary: Summary; card: CardState; send: Send | undefined; offline: boolean; unreachable: boolean }) {
+  const fields = (summary.body?.fields ?? []).map((f) => `content.${f.name}`);
   const notes: ReactNode[] = [];
   if (card === "sending") notes.push(<p key="sending" role="status" className="text-sm text-soft">Sent. Waiting for the server’s word…</p>);
   if (card === "unsure") notes.push(
@@ -144,7 +171,8 @@ function Standing({ card, send, offline, unreachable }: { card: CardState; send:
   if (card === "refused") notes.push(
     <Notice key="refused" tone="amber" icon={<CircleAlert size={16} />}>
       <p className="font-medium">{refusal(send)}</p>
-      {send?.fields?.map((f) => <p key={f.field} className="verbatim"><code className="font-mono text-[13px]">{f.field}</code> {f.problem}</p>)}
+      {/* A form's fields say theirs themselves. */}
+      {send?.fields?.filter((f) => !fields.includes(f.field)).map((f) => <p key={f.field} className="verbatim"><code className="font-mono text-[13px]">{f.field}</code> {f.problem}</p>)}
     </Notice>,
   );
   if (offline) notes.push(<Notice key="offline" tone="amber" icon={<WifiOff size={16} />}>No connection to the server. Decisions are off until it is back; what you wrote is kept.</Notice>);
@@ -161,22 +189,48 @@ function refusal(send: Send | undefined): string {
   }
 }
 
-const risks: Record<string, { tone: Tone; icon: ReactNode; word: string }> = {
-  low: { tone: "neutral", icon: <ShieldCheck size={14} aria-hidden />, word: "Low risk" },
-  medium: { tone: "neutral", icon: <Info size={14} aria-hidden />, word: "Medium risk" },
-  high: { tone: "amber", icon: <TriangleAlert size={14} aria-hidden />, word: "High risk" },
-  critical: { tone: "red", icon: <OctagonAlert size={14} aria-hidden />, word: "Critical risk" },
+const risks: Record<string, { icon: ReactNode; word: string }> = {
+  low: { icon: <ShieldCheck size={14} aria-hidden />, word: "Low risk" },
+  medium: { icon: <Info size={14} aria-hidden />, word: "Medium risk" },
+  high: { icon: <TriangleAlert size={14} aria-hidden />, word: "High risk" },
+  critical: { icon: <OctagonAlert size={14} aria-hidden />, word: "Critical risk" },
 };
 
-function Risk({ risk }: { risk: string }) {
+/** How bad, and why. Red is for what cannot be undone, and for nothing else. */
+function Risk({ summary }: { summary: Summary }) {
+  const { risk, irreversible } = summary;
   const r = Object.hasOwn(risks, risk) ? risks[risk] : undefined;
-  if (!r) return risk ? <Chip>{risk}</Chip> : null;
-  return <Chip tone={r.tone}>{r.icon}{r.word}</Chip>;
+  if (!r && !risk) return null;
+  const bad = risk === "high" || risk === "critical";
+  const tone: Tone = bad && irreversible ? "red" : bad ? "strong" : "neutral";
+  return <Chip tone={tone}>{r?.icon}{r?.word ?? risk}{bad && irreversible ? ", cannot be undone" : ""}</Chip>;
 }
+
+/** Why it has its risk, where neither the headline nor the list of its parts says so. */
+function Why({ summary }: { summary: Summary }) {
+  const reason = summary.risk_reason;
+  if (!reason || summary.headline.endsWith(reason) || (summary.body?.parts ?? []).some((p) => p.risk_reason === reason)) return null;
+  return <span className="min-w-0 first-letter:uppercase"><Verbatim text={reason} /></span>;
+}
+
+/** The rest of the time, where it is seen without scrolling. */
+function Left({ summary, now }: { summary: Summary; now: number }) {
+  if (!summary.expires_at) return null;
+  const left = Date.parse(summary.expires_at) - now;
+  const soon = left < SOON;
+  return (
+    <span data-testid="time-left-short" className={`inline-flex items-center gap-1 whitespace-nowrap ${soon ? "font-semibold text-amber" : ""}`}>
+      <Clock size={14} aria-hidden />{left > 0 ? `${span(left)} left` : "time is up"}
+    </span>
+  );
+}
+
+/** When the rest of the time is told in another colour, in milliseconds. */
+const SOON = 120_000;
 
 function Times({ summary, now }: { summary: Summary; now: number }) {
   const left = summary.expires_at ? Date.parse(summary.expires_at) - now : undefined;
-  const soon = left !== undefined && left < 120_000;
+  const soon = left !== undefined && left < SOON;
   return (
     <p className="text-[13px] text-faint">
       <span className="wait-dot mr-2 inline-block" aria-hidden />

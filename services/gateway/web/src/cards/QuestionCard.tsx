@@ -3,7 +3,7 @@ import { useEffect, useId, useRef, useState } from "react";
 import type { Answer, AnswerDraft, Draft, Option, Question } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
 import { focusedIn } from "../ui/place";
-import { AgentWords, Header, Verbatim } from "./blocks";
+import { AgentWords, distinct, Header, Verbatim } from "./blocks";
 import type { CardKeys } from "./keys";
 import type { KindProps } from "./kinds";
 
@@ -93,11 +93,11 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
 
   return (
     <div ref={root} className="space-y-5">
-      <AgentWords parts={[
-        { label: "", text: summary.title === summary.headline || questions.some((q) => q.question === summary.title) ? "" : summary.title },
+      <AgentWords parts={distinct([
+        { label: "", text: questions.some((q) => summary.title.endsWith(q.question)) ? "" : summary.title },
         { label: "", text: body?.message ?? "" },
         { label: "Why it asks", text: body?.reason ?? "" },
-      ]} />
+      ], [summary.headline, ...questions.map((q) => q.question)])} />
       {questions.length > 1 && (
         <nav aria-label="Questions" className="flex flex-wrap items-center gap-1.5">
           <span className="mr-1 text-sm text-soft tabular-nums">{done.filter(Boolean).length} of {questions.length} answered</span>
@@ -202,7 +202,7 @@ function OptionRow({ q, o, i, type, name, checked, onPick }: { q: Question; o: O
         {i < 9 && <Key>{i + 1}</Key>}
       </label>
       {o.preview && (
-        <pre tabIndex={0} aria-label={`Preview of ${o.label}`} className="verbatim mx-3.5 mb-3 max-h-72 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={o.preview} /></pre>
+        <pre tabIndex={0} aria-label={`Preview of ${o.label}`} className="scroll-shadow verbatim mx-3.5 mb-3 max-h-72 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={o.preview} /></pre>
       )}
     </div>
   );

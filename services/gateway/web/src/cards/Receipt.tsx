@@ -74,17 +74,28 @@ export function Badge({ outcome }: { outcome: Outcome | undefined }) {
 
 function Asked({ item }: { item: Item }) {
   const { summary } = item;
+  const app = useCards();
+  // A list brings no bodies. What was asked is shown as it was on the card, so it is fetched.
+  const fetch = () => {
+    if (!summary.body && item.load === "idle") void app.client.load(summary.key);
+  };
   const blocks = summary.body?.blocks ?? [];
   const line = blocks.find((b) => b.form === "command" || b.form === "path")?.text ?? summary.tool_input ?? "";
   if (line === "" && blocks.length === 0) return null;
   return (
-    <details className="group mt-1">
+    <details className="group mt-1" onToggle={(e) => { if (e.currentTarget.open) fetch(); }}>
       <summary className="flex list-none items-baseline gap-2 rounded text-sm [&::-webkit-details-marker]:hidden max-md:min-h-11 max-md:items-center">
         <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>
-        <span className="flex-none text-[13px] text-faint underline underline-offset-2">{blocks.length > 0 || line.length > 120 ? <><span className="group-open:hidden">all of it</span><span className="hidden group-open:inline">fold</span></> : null}</span>
+        <span className="flex-none text-[13px] text-faint underline underline-offset-2">{blocks.length > 0 || line !== "" ? <><span className="group-open:hidden">all of it</span><span className="hidden group-open:inline">fold</span></> : null}</span>
       </summary>
       <div className="mt-2 space-y-2">
-        {blocks.length > 0 ? blocks.map((b, i) => <PayloadBlock key={i} block={b} onSeen={() => undefined} />) : <PayloadBlock block={{ label: "Input", form: "json", text: line }} onSeen={() => undefined} />}
+        {blocks.length > 0
+          ? blocks.map((b, i) => <PayloadBlock key={i} block={b} parts={summary.body?.parts} moreParts={summary.body?.more_parts} onSeen={() => undefined} />)
+          : item.load === "loading" ? <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
+          : <>
+            <PayloadBlock block={{ label: "Input", form: "json", text: line }} onSeen={() => undefined} />
+            {summary.cut && <p className="text-sm text-soft">This is its beginning. The whole could not be fetched.</p>}
+          </>}
       </div>
     </details>
   );
@@ -123,13 +134,13 @@ function Answers({ item }: { item: Item }) {
 /** Decided is not yet done: what the asker said of it. */
 export function Trail({ trail, outcome, now }: { trail: Ack[]; outcome: Outcome | undefined; now: number }) {
   const byPerson = outcome === "allowed" || outcome === "denied" || outcome === "answered" || outcome === "clarify" || outcome === "dismissed";
-  if (trail.length === 0) return byPerson ? <p className="mt-0.5 text-[13px] text-faint">Stored. The agent has not fetched it yet.</p> : null;
+  if (trail.length === 0) return byPerson ? <p className="mt-0.5 text-[13px] text-faint">Stored. The agent has not said yet that it knows; some never do.</p> : null;
   return (
     <p className="mt-0.5 flex flex-wrap gap-x-4 text-[13px] text-faint">
       {trail.map((t) => (
         <span key={t.stage} data-stage={t.stage} className="verbatim inline-flex items-center gap-1">
           {t.stage === "refused" ? <PackageX size={14} aria-hidden /> : t.stage === "applied" ? <CheckCheck size={14} aria-hidden /> : <PackageCheck size={14} aria-hidden />}
-          {t.stage === "applied" && outcome !== "allowed" ? "Told to the agent" : (stageWords[t.stage] ?? t.stage)} {clock(t.at, now)}
+          {stageWord(t.stage, outcome)} {clock(t.at, now)}
           {t.detail ? <>: <Verbatim text={t.detail} /></> : null}
         </span>
       ))}
@@ -137,8 +148,17 @@ export function Trail({ trail, outcome, now }: { trail: Ack[]; outcome: Outcome 
   );
 }
 
-const stageWords: Record<string, string> = {
-  delivered: "Delivered to the agent",
-  applied: "Acted on",
-  refused: "Could not be acted on",
-};
+/** Only what was allowed is acted on. Of all else the agent was told. */
+export function stageWord(stage: string, outcome: Outcome | undefined): string {
+  if (stage === "delivered") return "Delivered to the agent";
+  if (stage === "refused") return outcome === "allowed" ? "Could not be acted on" : "Could not be told to the agent";
+  if (stage !== "applied") return stage;
+  switch (outcome) {
+    case "allowed": return "Acted on";
+    case "denied": return "The agent was told that it may not";
+    case "answered": case "clarify": return "The agent has the answer";
+    case "dismissed": return "The agent was told that nobody answers";
+    case "expired": return "The agent was told that nobody decided in time";
+    default: return "The agent knows";
+  }
+}

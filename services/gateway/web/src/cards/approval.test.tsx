@@ -7,7 +7,7 @@ import { mount } from "../testing/mount";
 import { diffLines } from "./diff";
 import { renderers } from "./Card";
 import { isLong } from "./blocks";
-import { shellParts } from "./shell";
+import { markParts } from "./parts";
 import { nextTick } from "./useNow";
 import { receiptLine, span } from "./words";
 
@@ -23,7 +23,7 @@ describe("approval card", () => {
     const h = online([a]);
     const { user, push } = mount(h);
     expect(card("a")).toHaveTextContent("build-7 wants to run a shell command");
-    expect(screen.getByRole("region", { name: "Command" }).querySelector("pre")?.textContent).toBe("rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4");
+    expect(screen.getByRole("group", { name: "Command" }).querySelector("pre")?.textContent).toBe("rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4");
     expect(card("a")).toHaveTextContent("In the agent’s own words");
     expect(card("a")).toHaveTextContent("Rebuild the bundle and push the release branch again");
     expect(card("a")).toHaveTextContent("It rewrites the history of a shared branch.");
@@ -87,7 +87,7 @@ describe("approval card", () => {
     vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(400);
     await user.click(screen.getByText(/Show all 300 lines/));
     expect(button("approve")).toBeDisabled();
-    const region = screen.getByRole("region", { name: "Content, whole text" });
+    const region = screen.getByRole("group", { name: "Content, whole text" });
     region.scrollTop = 4600;
     act(() => { region.dispatchEvent(new Event("scroll", { bubbles: true })); });
     expect(button("approve")).toBeEnabled();
@@ -292,7 +292,7 @@ describe("states of a card", () => {
     const h = online([a]);
     const { push } = mount(h);
     push(processState([], { closed: [closed(a, "allowed")] }));
-    expect(screen.getByTestId("receipt-a")).toHaveTextContent("The agent has not fetched it yet");
+    expect(screen.getByTestId("receipt-a")).toHaveTextContent("The agent has not said yet that it knows");
     for (const stage of ["delivered", "applied"]) push({ type: "delivery", cursor: "d", request_id: "a", key: a.key, session_key: a.session_key, v: 1, stage, decision_id: "d", at: at(9) });
     expect([...screen.getByTestId("receipt-a").querySelectorAll("[data-stage]")].map((e) => e.getAttribute("data-stage"))).toEqual(["delivered", "applied"]);
   });
@@ -363,16 +363,20 @@ describe("words and numbers", () => {
     }
   });
 
-  it("a shell line is cut only where that is certain", () => {
-    expect(shellParts("a && b | c; d")?.map((p) => p.text)).toEqual(["a", "b", "c", "d"]);
-    expect(shellParts("echo 'a && b'")).toBeNull();
-    for (const line of ["x $(y && z) && w", "a & b", "for i in 1; do x; done", "echo \"open && b", "a \\&& b", "cat <<E && b", "ls # && rm"]) expect(shellParts(line)).toBeNull();
+  it("a bad part is marked where it stands in the line, and no character of the line changes", () => {
+    const part = (text: string, risk: string) => ({ text, joint: "then", risk, risk_reason: "x" });
+    const line = "rm a; echo rm a; rm a";
+    const marked = markParts(line, [part("rm a", "high"), part("echo rm a", "low"), part("rm a", "high")]);
+    expect(marked).toEqual([{ text: "rm a", n: 1 }, { text: "; echo rm a; " }, { text: "rm a", n: 3 }]);
+    expect(marked.map((m) => m.text).join("")).toBe(line);
+    expect(markParts("x", [part("not there", "high")])).toEqual([{ text: "x" }]);
+    expect(markParts("", [])).toEqual([{ text: "" }]);
   });
 
   it("a 500-character command is never folded", () => {
     const command = `${"x".repeat(470)} && rm -rf /important-path`;
     expect(isLong({ label: "Command", form: "command", text: command })).toBe(false);
     mount(online([bash("a", command)]));
-    expect(screen.getByRole("region", { name: "Command" }).querySelector("pre")?.textContent).toBe(command);
+    expect(screen.getByRole("group", { name: "Command" }).querySelector("pre")?.textContent).toBe(command);
   });
 });

@@ -37,6 +37,8 @@ const tones = {
   red: "bg-red-wash text-red",
   green: "bg-green-wash text-green",
   accent: "bg-accent-wash text-accent",
+  /** Not a colour of its own: what must not be overlooked. */
+  strong: "bg-sunk text-ink border border-edge",
 } as const;
 
 export type Tone = keyof typeof tones;

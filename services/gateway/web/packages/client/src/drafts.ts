@@ -19,6 +19,8 @@ export interface Draft {
   edit?: string;
   clarify?: string;
   form?: string;
+  /** Of a form, by field: text, or the JSON of what was chosen. */
+  fields?: Record<string, string | string[]>;
   text?: string; // of a message or prompt
 }
 
@@ -76,7 +78,8 @@ export class Drafts {
 
 export function isEmpty(d: Draft): boolean {
   const answers = Object.values(d.answers ?? {}).some((a) => a.values.length > 0 || a.other !== "" || a.useOther);
-  return !answers && !d.reason && d.edit === undefined && !d.clarify && !d.form && !d.text;
+  const fields = Object.values(d.fields ?? {}).some((v) => v.length > 0);
+  return !answers && !fields && !d.reason && d.edit === undefined && !d.clarify && !d.form && !d.text;
 }
 
 /** The words in a draft, for copying once it can no longer be sent. */
@@ -86,6 +89,7 @@ export function draftText(d: Draft): string {
     if (a.values.length > 0) parts.push(a.values.join(", "));
     if (a.other) parts.push(a.other);
   }
+  for (const [name, v] of Object.entries(d.fields ?? {})) if (v.length > 0) parts.push(`${name}: ${typeof v === "string" ? v : v.join(", ")}`);
   for (const t of [d.reason, d.edit, d.clarify, d.form]) if (t) parts.push(t);
   return parts.join("\n");
 }

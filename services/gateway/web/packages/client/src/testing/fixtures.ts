@@ -1,5 +1,5 @@
 // Frames as a gateway sends them, for tests and for the gallery in dev/.
-import type { Block, Body, Closed, Decision, Hello, Outcome, ProcessState, Question, Summary } from "../wire.ts";
+import type { Block, Body, FormField, Part, Closed, Decision, Hello, Outcome, ProcessState, Question, Summary } from "../wire.ts";
 
 export const T0 = Date.parse("2026-03-04T14:02:00Z");
 
@@ -27,11 +27,20 @@ export function summary(id: string, over: Partial<Summary> = {}): Summary {
   };
 }
 
-export function bash(id: string, command = "rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4", over: Partial<Summary> = {}, block: Partial<Block> = {}): Summary {
+const RELEASE = "rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4";
+
+export const releaseParts: Part[] = [
+  { text: "rm -rf build/", joint: "first", risk: "high", risk_reason: "deletes files for good" },
+  { text: "npm run build", joint: "and", risk: "medium", risk_reason: "runs a command" },
+  { text: "git push --force-with-lease origin release/2.4", joint: "and", risk: "high", risk_reason: "rewrites a published branch" },
+];
+
+export function bash(id: string, command = RELEASE, over: Partial<Summary> = {}, block: Partial<Block> = {}): Summary {
   return summary(id, {
     tool_input: command,
     body: body({
       cwd: "/srv/app", input: JSON.stringify({ command, description: "Rebuild and force-push" }), scopes: ["once", "session"],
+      grants: ["every use of Bash that begins with “npm run build”"], ...(command === RELEASE ? { parts: releaseParts } : {}),
       blocks: [{ label: "Command", form: "command", text: command, lines: 1, ...block }, { label: "Description", form: "text", text: "Rebuild the bundle and push the release branch again", lines: 1 }],
     }),
     ...over,
@@ -93,6 +102,27 @@ export function form(id: string, over: Partial<Summary> = {}): Summary {
     headline: "build-7 asks you to fill in a form", title: "Where should it listen?",
     body: { verbs: ["answer", "clarify", "dismiss"], scopes: [], schema, blocks: [{ label: "Form", form: "json", text: schema, lines: 7 }] },
     ...over,
+  });
+}
+
+export const formFields: FormField[] = [
+  { name: "env", label: "Environment", type: "string", required: true, choices: [{ json: '"staging"', label: "Staging" }, { json: '"prod"', label: "Production" }] },
+  { name: "port", label: "Port", description: "Where it listens", type: "integer", required: true, minimum: "1", maximum: "9007199254740993" },
+  { name: "mail", label: "Whom to tell", type: "string", format: "email", required: false },
+  { name: "days", label: "Days", type: "array", required: false, choices: [{ json: '"mo"', label: "Monday" }, { json: "2", label: "Tuesday" }] },
+  { name: "announce", label: "Announce it in the team chat", type: "boolean", required: false },
+];
+
+/** A form whose fields the server could tell. */
+export function fieldForm(id: string, over: Partial<Summary> = {}): Summary {
+  const f = form(id);
+  return { ...f, title: "Form of the MCP server deploy", body: { ...f.body!, fields: formFields, message: "Please fill in the deployment" }, ...over };
+}
+
+export function plan(id: string, text = "1. Read the failing test\n2. Move the retry into the client\n3. Run the suite"): Summary {
+  return summary(id, {
+    tool_name: "ExitPlanMode", headline: "build-7 wants to leave plan mode and start on its plan", title: "ExitPlanMode", risk: "medium", risk_reason: "lets the agent start on its plan",
+    body: body({ input: "{}", blocks: [{ label: "Plan", form: "plan", text, lines: text.split("\n").length }] }),
   });
 }
 
