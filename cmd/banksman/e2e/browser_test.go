@@ -232,6 +232,8 @@ func (p *page) answerAll(id string) {
 
 func (p *page) fillForm(id string) {
 	p.t.Helper()
-	p.replace(within(id, "form-text"), `{"env":"staging","replicas":2,"announce":true}`)
+	p.click(within(id, "field-env-0"))
+	p.fill(within(id, "field-replicas"), "2")
+	p.click(within(id, "field-announce-0"))
 	p.click(within(id, "submit"))
 }
