@@ -3,8 +3,8 @@ package hitl
 import (
 	"encoding/json"
 	"fmt"
-	"sort"
-	"strings"
+	"maps"
+	"slices"
 
 	"github.com/banksman/banksman/pkg/hitl/internal/display"
 )
@@ -129,10 +129,7 @@ func takeEdits(in map[string]json.RawMessage, blocks *[]Block) {
 	}
 	var out []Block
 	for i, e := range edits {
-		label := "Change"
-		if len(edits) > 1 {
-			label = fmt.Sprintf("Change %d of %d", i+1, len(edits))
-		}
+		label := fmt.Sprintf("Change %d of %d", i+1, len(edits))
 		if !takeDiff(e, label, &out) {
 			return
 		}
@@ -144,13 +141,8 @@ func takeEdits(in map[string]json.RawMessage, blocks *[]Block) {
 
 // rest shows what no view names, so that nothing is dropped.
 func rest(in map[string]json.RawMessage, prefix string) []Block {
-	keys := make([]string, 0, len(in))
-	for k := range in {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	var out []Block
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(in)) {
 		label, _ := Visible(k)
 		out = append(out, jsonBlock(prefix+label, in[k]))
 	}
@@ -196,39 +188,11 @@ func Asks(kind string) string {
 func asksFor(kind string) string { return "asks for a decision of the kind " + oneLine(kind) }
 
 func toolAction(t *Tool) string {
-	if t.Name == "Bash" {
-		return "run a shell command"
-	}
-	path, _, hasPath := DisplayString(Member(t.Input, "file_path"))
-	if t.Name == "NotebookEdit" {
-		path, _, hasPath = DisplayString(Member(t.Input, "notebook_path"))
-	}
-	url, _, hasURL := DisplayString(Member(t.Input, "url"))
-	path, url = breaks.Replace(path), breaks.Replace(url)
-	switch {
-	case t.Name == "Write" && hasPath:
-		return "write " + path
-	case (t.Name == "Edit" || t.Name == "MultiEdit" || t.Name == "NotebookEdit") && hasPath:
-		return "change " + path
-	case t.Name == "Read" && hasPath:
-		return "read " + path
-	case t.Name == "WebFetch" && hasURL:
-		return "fetch " + url
-	case t.Name == "ExitPlanMode":
-		return "leave plan mode and start on its plan"
-	case t.Server != "":
-		return "use " + oneLine(strings.TrimPrefix(t.Name, "mcp__"+t.Server+"__")) + " of the MCP server " + oneLine(t.Server)
-	case t.DisplayName != "":
-		return "use the tool " + oneLine(t.DisplayName)
-	}
-	return "use the tool " + oneLine(t.Name)
+	return display.Action(t.Name, t.Server, t.DisplayName, func(key string) (string, bool) {
+		text, _, ok := DisplayString(Member(t.Input, key))
+		return text, ok
+	})
 }
-
-// breaks writes what would begin a new line as tokens.
-var breaks = strings.NewReplacer("\n", "⟦U+000A⟧", "\t", "⟦U+0009⟧")
 
 // oneLine is Visible for a text inside a sentence.
-func oneLine(s string) string {
-	s, _ = Visible(s)
-	return breaks.Replace(s)
-}
+func oneLine(s string) string { return display.Line(s) }

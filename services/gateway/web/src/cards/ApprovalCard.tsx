@@ -239,20 +239,34 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
 function Bar({ above, children }: { above: ReactNode; children: ReactNode }) {
   const ref = useRef<HTMLDivElement>(null);
   const live = useSole(ref, true);
+  // Whoever taps twice on "Decide this one" must not have pressed what comes in its place.
+  const [fresh, setFresh] = useState(false);
+  const was = useRef(live);
+  useEffect(() => {
+    if (live === was.current) return;
+    was.current = live;
+    if (!live) return;
+    setFresh(true);
+    const timer = setTimeout(() => setFresh(false), FRESH);
+    return () => clearTimeout(timer);
+  }, [live]);
   if (!live) {
     return (
       <div ref={ref} data-bar="idle" className="-mx-4 border-y border-line px-4 py-2.5">
-        <Button className="w-full" onClick={(e) => e.currentTarget.closest<HTMLElement>("[data-card]")?.focus({ preventScroll: true })}>Decide this one</Button>
+        <Button className="w-full" onMouseDown={(e) => e.preventDefault()} onClick={(e) => e.currentTarget.closest<HTMLElement>("[data-card]")?.focus({ preventScroll: true })}>Decide this one</Button>
       </div>
     );
   }
   return (
     <div ref={ref} data-bar="live" className="sticky bottom-0 z-10 -mx-4 space-y-2 border-y border-line bg-card px-4 py-2.5">
       {above}
-      <div className="flex justify-between gap-2">{children}</div>
+      <div inert={fresh} className="flex justify-between gap-2">{children}</div>
     </div>
   );
 }
+
+/** How long a bar that just came takes no press, in milliseconds. */
+const FRESH = 600;
 
 /** Why a text is no JSON object, without touching it. */
 export function jsonProblem(text: string): string {

@@ -1,4 +1,4 @@
-import { act, fireEvent, screen, within } from "@testing-library/react";
+import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ada, ask, bash, body, closed, decision, edit, fieldForm, formFields, plan, processState, question, releaseParts, summary, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
@@ -97,6 +97,8 @@ describe("what stands where", () => {
     await user.click(within(card("a")).getByText("Decide this one"));
     expect(live()).toEqual(["card-a"]);
     expect(screen.getAllByTestId("approve")).toHaveLength(1);
+    expect(screen.getByTestId("approve").closest("[inert]")).not.toBeNull(); // a second tap presses nothing
+    await waitFor(() => expect(screen.getByTestId("approve").closest("[inert]")).toBeNull(), { timeout: 5000 });
   });
 
   it("the agent's words stand once: neither the headline nor the payload is repeated", () => {
