@@ -55,9 +55,6 @@ func TextBlock(label, form, text string) Block {
 	return textBlock(label, form, text, hidden)
 }
 
-// JSONBlock shows a JSON value as it is, numbers verbatim.
-func JSONBlock(label string, raw json.RawMessage) Block { return jsonBlock(label, raw) }
-
 func toolView(t *Tool) []Block {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(t.Input, &in) != nil || in == nil {
