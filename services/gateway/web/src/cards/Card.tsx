@@ -5,7 +5,7 @@ import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useSta
 import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
 import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
-import { focusedIn } from "../ui/place";
+import { focusedIn, useKeptFocus } from "../ui/place";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 import { ApprovalCard } from "./ApprovalCard";
 import { Verbatim } from "./blocks";
@@ -95,6 +95,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
   const keys = useRef<CardKeys>({});
   const handlers = useCardKeys(() => (item.closed ? {} : keys.current));
   const hold = useHeldHeight(item.closed);
+  useKeptFocus(hold.ref, card === "sending");
 
   const needsBody = !item.closed && !summary.body && item.load === "idle";
   useEffect(() => {
@@ -112,7 +113,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
 
   if (item.closed) {
     return (
-      <article {...attributes} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
+      <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
         <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} now={now} where={showSession ? origin(summary, session?.title).join(" · ") : undefined} />
       </article>
     );

@@ -6,6 +6,8 @@ import { rootOf } from "../ui/place";
 /** Quiet time after the card got focus and after each key, in milliseconds. */
 export const KEY_PAUSE = 400;
 
+const MODIFIERS = ["Control", "Meta", "Shift", "Alt"];
+
 export interface CardKeys {
   /** By key: "y", "n", "r", "e"; digits get their number. */
   [key: string]: (() => void) | undefined;
@@ -43,6 +45,8 @@ export function useCardKeys(keys: () => CardKeys) {
       if (!(e.relatedTarget instanceof Node) || !e.currentTarget.contains(e.relatedTarget)) quietUntil.current = Number.POSITIVE_INFINITY;
     },
     onKeyDown(e: KeyboardEvent<HTMLElement>) {
+      // Pressed on the way to another key, they mean nothing yet.
+      if (MODIFIERS.includes(e.key)) return;
       const now = performance.now();
       const quiet = now < quietUntil.current;
       quietUntil.current = now + KEY_PAUSE;

@@ -62,7 +62,7 @@ export function Notice({ tone, icon, children }: { tone: Tone; icon: ReactNode; 
 
 export function Key({ children }: { children: ReactNode }) {
   return (
-    <kbd aria-hidden className="rounded border border-current/30 px-1.5 font-mono text-[11px] leading-[18px] opacity-70 max-md:hidden">
+    <kbd aria-hidden className="rounded border border-current/30 px-1.5 font-mono text-[11px] leading-[18px] opacity-90 max-md:hidden">
       {children}
     </kbd>
   );

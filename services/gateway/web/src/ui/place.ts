@@ -1,5 +1,6 @@
 // Where a part of the page stands: in the document, or in the shadow root of an
 // element that another page embeds.
+import { type RefObject, useLayoutEffect } from "react";
 
 export function rootOf(el: Element | null): Document | ShadowRoot {
   const root = el?.getRootNode();
@@ -9,4 +10,13 @@ export function rootOf(el: Element | null): Document | ShadowRoot {
 /** What has the focus there. */
 export function focusedIn(el: Element | null): Element | null {
   return rootOf(el).activeElement;
+}
+
+/** While a card's controls are dead, the card itself keeps the focus that one of them had: a dead one loses it to nobody. */
+export function useKeptFocus(card: RefObject<HTMLElement | null>, dead: boolean): void {
+  useLayoutEffect(() => {
+    const el = card.current;
+    const focused = focusedIn(el);
+    if (dead && el && focused !== el && el.contains(focused) && focused?.matches(":disabled")) el.focus({ preventScroll: true });
+  }, [card, dead]);
 }
