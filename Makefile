@@ -15,6 +15,7 @@ READY  := .cache/ready
 WEB    := services/gateway/web
 CLI    := tools/claude
 E2E    := cmd/banksman/e2e
+BROWSER := $(WEB)/e2e
 BENCH  := cmd/banksman/bench
 SOAK   := cmd/banksman/soak
 
@@ -44,14 +45,14 @@ setup: ## install what is missing: Debian packages, npm packages, Go tools
 	@tools/setup
 	@touch $(READY)
 
-$(READY): tools/setup tools/go.mod tools/go.sum $(wildcard tools/*/*.go $(WEB)/package-lock.json $(CLI)/package-lock.json)
+$(READY): tools/setup tools/go.mod tools/go.sum $(wildcard tools/*/*.go $(WEB)/package-lock.json $(BROWSER)/package-lock.json $(CLI)/package-lock.json)
 	@tools/setup
 	@touch $@
 
 # ---- the whole proof
 
 .PHONY: test
-test: ## everything: setup, lint, web, Go, end to end, summary
+test: ## everything: setup, lint, web, Go, end to end, browser, summary
 	@rm -rf $(REPORT) && mkdir -p $(REPORT)
 	@tools/stage --stop setup step $(MAKE) setup
 	@tools/stage --stop lint step $(MAKE) lint
@@ -64,6 +65,8 @@ test: ## everything: setup, lint, web, Go, end to end, summary
 	@tools/stage go gotest $(MAKE) unit
 	@if [ -d $(E2E) ]; then tools/stage e2e gotest $(MAKE) e2e; \
 	else tools/stage --absent e2e gotest; fi
+	@if [ -d $(BROWSER) ]; then tools/stage browser playwright $(MAKE) browser; \
+	else tools/stage --absent browser playwright; fi
 	@if [ "$${CI:-}" = true ]; then tools/stage clean step $(MAKE) clean-check; fi
 	@$(BIN)/summary -dir $(REPORT) -allow tools/allowed-skips.txt -strict=$(if $(filter true,$(CI)),true,false)
 
@@ -159,7 +162,7 @@ unit: $(READY) ## Go tests with the race detector; PKG=./pkg/hitl/... RUN=TestNa
 		$(GO_FLAGS) -count=1 -vet=off -timeout 15m -run '$(RUN)'
 
 .PHONY: e2e
-e2e: $(READY) ## the product as a whole, in a real browser and terminal; RUN=TestName narrows it
+e2e: $(READY) ## the product as a whole, in processes, terminal and browser; RUN=TestName narrows it
 	@mkdir -p $(REPORT)
 	@$(call GOTESTSUM,e2e) --format testname --packages ./$(E2E)/... -- \
 		$(E2E_FLAGS) -count=1 -vet=off -p 1 -timeout 30m -run '$(RUN)'
@@ -209,12 +212,18 @@ web: web-types web-unit web-build ## types, tests and bundle of the web app
 
 .PHONY: web-types
 web-types: $(READY)
-	@cd $(WEB) && npm run --silent typecheck
+	@cd $(WEB) && npm run --silent typecheck && npx --no-install tsc -p e2e
 
 .PHONY: web-unit
 web-unit: $(READY)
 	@mkdir -p $(REPORT)
 	@cd $(WEB) && npx --no-install vitest run --reporter=default --reporter=json --outputFile.json=$(REPORT)/web.json
+
+# Every state of every card, read in Debian's Chromium; pictures in .cache/browser.
+.PHONY: browser
+browser: $(READY) ## what people see, by Playwright and axe; RUN='part of a name' narrows it
+	@mkdir -p $(REPORT)
+	@cd $(BROWSER) && RERUN=$(RERUN) npx --no-install playwright test -g '$(RUN)'
 
 # The bundle is committed, so that `go run` needs no Node; it has to be the one
 # that the sources give.

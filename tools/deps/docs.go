@@ -16,7 +16,7 @@ import (
 const page = "docs/dependencies.md"
 
 // manifests of npm packages; one that is not there has no dependencies.
-var npmManifests = []string{"services/gateway/web/package.json", "tools/claude/package.json"}
+var npmManifests = []string{"services/gateway/web/package.json", "services/gateway/web/e2e/package.json", "tools/claude/package.json"}
 
 var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 

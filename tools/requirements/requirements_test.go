@@ -15,12 +15,13 @@ const root = "../.."
 var (
 	row     = regexp.MustCompile(`^\| (invariant \d+|[A-D]\d?-\d\d) \| .+ \| (.+) \|$`)
 	goTest  = regexp.MustCompile("^[a-z/0-9]+: `(Test\\w+)`(?:, \"(.+)\")?$")
-	webTest = regexp.MustCompile(`^web: "(.+)"$`)
+	webTest = regexp.MustCompile(`^(web|browser): "(.+)"$`)
 )
 
-// sources are all test files as one text each for Go and the web app.
-func sources(t *testing.T) (goText, webText string) {
-	var g, w strings.Builder
+// sources are all test files as one text each for Go, and by kind for the web
+// app: its own tests and those in a browser.
+func sources(t *testing.T) (goText string, webTexts map[string]string) {
+	var g, w, inBrowser strings.Builder
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -37,6 +38,8 @@ func sources(t *testing.T) (goText, webText string) {
 			b = &g
 		case strings.HasSuffix(name, ".test.ts"), strings.HasSuffix(name, ".test.tsx"):
 			b = &w
+		case strings.HasSuffix(name, ".spec.ts"):
+			b = &inBrowser
 		default:
 			return nil
 		}
@@ -47,7 +50,7 @@ func sources(t *testing.T) (goText, webText string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.String(), w.String()
+	return g.String(), map[string]string{"web": w.String(), "browser": inBrowser.String()}
 }
 
 // names reports whether a test's name carries an id, in any of its spellings.
@@ -63,7 +66,7 @@ func TestTableNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goText, webText := sources(t)
+	goText, webTexts := sources(t)
 	rows := 0
 	for line := range strings.Lines(string(raw)) {
 		m := row.FindStringSubmatch(strings.TrimSpace(line))
@@ -84,8 +87,8 @@ func TestTableNamesTests(t *testing.T) {
 					t.Errorf("%s: the name of %s does not carry it", id, proof)
 				}
 			} else if w := webTest.FindStringSubmatch(proof); w != nil {
-				if !strings.Contains(webText, w[1]) || !names(w[1], id) {
-					t.Errorf("%s: no test of the web app is called %q", id, w[1])
+				if !strings.Contains(webTexts[w[1]], w[2]) || !names(w[2], id) {
+					t.Errorf("%s: no %s test is called %q", id, w[1], w[2])
 				}
 			} else if strings.Contains(proof, "`Test") && !strings.Contains(proof, "open") {
 				t.Errorf("%s: cannot read %q", id, proof)

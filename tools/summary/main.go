@@ -5,7 +5,7 @@
 // skipped, or when a runner executed nothing.
 //
 // The directory it reads holds stages.tsv (name, kind, exit code, seconds; one
-// stage a line) and, for a stage NAME of kind gotest or vitest, NAME.json with
+// stage a line) and, for a stage NAME of another kind than step, NAME.json with
 // the runner's own record and NAME.log with what it printed.
 package main
 
@@ -68,6 +68,8 @@ func loadStage(dir string, s stage) stageResult {
 		res.tests, err = readGo(f)
 	case kindVitest:
 		res.tests, err = readVitest(f)
+	case kindPlaywright:
+		res.tests, err = readPlaywright(f)
 	}
 	if err != nil {
 		res.broken = fmt.Sprintf("unreadable record: %v", err)

@@ -17,9 +17,10 @@ const modulePrefix = "github.com/banksman/banksman/"
 
 // Kinds of stages: a plain step has no tests of its own.
 const (
-	kindStep   = "step"
-	kindGo     = "gotest"
-	kindVitest = "vitest"
+	kindStep       = "step"
+	kindGo         = "gotest"
+	kindVitest     = "vitest"
+	kindPlaywright = "playwright"
 )
 
 type stage struct {
@@ -66,7 +67,7 @@ func readStages(path string) ([]stage, error) {
 			return nil, fmt.Errorf("%s:%d: seconds: %w", path, n+1, err)
 		}
 		switch f[1] {
-		case kindStep, kindGo, kindVitest:
+		case kindStep, kindGo, kindVitest, kindPlaywright:
 		default:
 			return nil, fmt.Errorf("%s:%d: unknown kind %q", path, n+1, f[1])
 		}
@@ -239,17 +240,82 @@ func readVitest(r io.Reader) ([]test, error) {
 	return tests, nil
 }
 
+// pwSuite is a file of Playwright's json reporter, or a describe block in it.
+type pwSuite struct {
+	Title  string
+	File   string
+	Suites []pwSuite
+	Specs  []struct {
+		Title string
+		Tests []struct {
+			Status      string // the whole test's, after all its runs
+			Annotations []struct{ Type, Description string }
+		}
+	}
+}
+
+// readPlaywright reads the report of Playwright's json reporter. A test that
+// passed when it was run again has passed; the closing lines call it flaky.
+func readPlaywright(r io.Reader) ([]test, error) {
+	var doc struct {
+		Suites *[]pwSuite
+		Errors []struct{ Message string }
+	}
+	if err := json.NewDecoder(r).Decode(&doc); err != nil {
+		return nil, err
+	}
+	if doc.Suites == nil {
+		return nil, errors.New("suites is missing")
+	}
+	var tests []test
+	var walk func(s pwSuite, path string)
+	walk = func(s pwSuite, path string) {
+		for _, spec := range s.Specs {
+			for _, run := range spec.Tests {
+				t := test{name: path + ": " + spec.Title, status: failed}
+				switch run.Status {
+				case "expected", "flaky":
+					t.status = passed
+				case "skipped":
+					t.status, t.reason = skipped, "skipped"
+					for _, a := range run.Annotations {
+						if a.Description != "" {
+							t.reason = a.Description
+						}
+					}
+				}
+				tests = append(tests, t)
+			}
+		}
+		for _, sub := range s.Suites {
+			walk(sub, path+": "+sub.Title)
+		}
+	}
+	for _, file := range *doc.Suites {
+		walk(file, filepath.Base(file.File))
+	}
+	for _, e := range doc.Errors {
+		first, _, _ := strings.Cut(strings.TrimSpace(ansi.ReplaceAllString(e.Message, "")), "\n")
+		tests = append(tests, test{name: "outside of the tests", status: failed, reason: first})
+	}
+	return tests, nil
+}
+
 var (
 	ansi       = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 	goDone     = regexp.MustCompile(`^DONE .*\btests?\b`)
 	vitestDone = regexp.MustCompile(`^\s*(Test Files|Tests)\s+`)
+	pwDone     = regexp.MustCompile(`^\s*\d+ (passed|failed|flaky|skipped|interrupted|did not run)\b`)
 )
 
 // closingLines finds the lines with which a runner sums itself up.
 func closingLines(kind, log string) []string {
 	pattern := goDone
-	if kind == kindVitest {
+	switch kind {
+	case kindVitest:
 		pattern = vitestDone
+	case kindPlaywright:
+		pattern = pwDone
 	}
 	var found []string
 	for line := range strings.Lines(ansi.ReplaceAllString(log, "")) {

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// e2e is the stage whose tests nobody may skip: they are the proof that the
+// whole are the stages whose tests nobody may skip: they are the proof that the
 // product works as a whole.
-const e2e = "e2e"
+var whole = []string{"e2e", "browser"}
 
 type stageResult struct {
 	stage
@@ -115,7 +115,7 @@ func (r report) writeSkips(out io.Writer) bool {
 			why, ok := r.allowed[t.name]
 			delete(unused, t.name)
 			switch {
-			case s.name == e2e:
+			case slices.Contains(whole, s.name):
 				good = false
 				fmt.Fprintf(out, "SKIPPED  %s: %s%s; an end-to-end test is never skipped\n", s.name, t.name, detail(t.reason))
 			case !ok:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,6 +197,42 @@ func TestSummaryAllowsListedSkipsAndAbsentSuites(t *testing.T) {
 		t.Errorf("refused:\n%s", out)
 	}
 	wantAll(t, out, "no such hardware); allowed: needs a device", "note     allowed skip old.Test was not used", "absent", "2 passed, 0 failed, 1 skipped")
+}
+
+const playwright = `{"suites":[{"title":"a.spec.ts","file":"a.spec.ts","specs":[
+	{"title":"one D0-01","tests":[{"status":"expected"}]},
+	{"title":"two","tests":[{"status":"flaky"}]}],
+	"suites":[{"title":"group","file":"a.spec.ts","specs":[{"title":"three","tests":[{"status":"%s","annotations":[{"type":"fixme","description":"later"}]}]}]}]}],"errors":[%s]}`
+
+func TestSummaryOfBrowserTests(t *testing.T) {
+	stages := "browser\tplaywright\t%d\t9\n"
+	out, ok := record(t, "", true, map[string]string{
+		"stages.tsv": fmt.Sprintf(stages, 0), "browser.json": fmt.Sprintf(playwright, "expected", ""), "browser.log": "  1 flaky\n    [x] two\n  2 passed (1.2m)\n",
+	})
+	if !ok {
+		t.Errorf("refused:\n%s", out)
+	}
+	wantAll(t, out, "  1 flaky", "  2 passed (1.2m)", "3 passed, 0 failed, 0 skipped")
+
+	for _, c := range []struct{ status, errors, want string }{
+		{"unexpected", "", "FAILED   browser: a.spec.ts: group: three"},
+		{"skipped", "", "SKIPPED  browser: a.spec.ts: group: three (later); an end-to-end test is never skipped"},
+		{"expected", `{"message":"the product does not build\nmore"}`, "FAILED   browser: outside of the tests (the product does not build)"},
+	} {
+		out, ok := record(t, "", true, map[string]string{
+			"stages.tsv": fmt.Sprintf(stages, 1), "browser.json": fmt.Sprintf(playwright, c.status, c.errors),
+		})
+		if ok {
+			t.Errorf("accepted:\n%s", out)
+		}
+		wantAll(t, out, c.want)
+	}
+	if _, ok := record(t, "", true, map[string]string{"stages.tsv": fmt.Sprintf(stages, 0), "browser.json": `{"suites":[]}`}); ok {
+		t.Error("a run without a test was accepted")
+	}
+	if _, ok := record(t, "", true, map[string]string{"stages.tsv": fmt.Sprintf(stages, 0), "browser.json": `{}`}); ok {
+		t.Error("a record without suites was accepted")
+	}
 }
 
 func TestAllowedSkipNeedsAReason(t *testing.T) {
