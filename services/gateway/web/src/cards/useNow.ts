@@ -16,6 +16,8 @@ export function useNow(offset: number, deadline?: string): number {
   const at = deadline === undefined ? undefined : Date.parse(deadline);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
+    // What was waited for before may have left this far behind.
+    setNow((old) => (Math.abs(Date.now() - old) < 500 ? old : Date.now()));
     const tick = () => {
       const t = Date.now();
       setNow(t);
