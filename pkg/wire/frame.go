@@ -214,6 +214,8 @@ type Interaction struct {
 const (
 	StatePending = "pending"
 	StateClosed  = "closed"
+	// StateDecided asks for the record in place of what is in memory.
+	StateDecided = "decided"
 )
 
 // Events carries one or more steps of a subscribed session's stream, in order.

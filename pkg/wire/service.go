@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/banksman/banksman/pkg/hitl"
+import (
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
 
 // Verbs of the service API (hitl.svc.<tenant>.<caller>.<verb>).
 const (
@@ -53,9 +57,14 @@ type ListCall struct {
 	Limit int    `json:"limit,omitempty"` // default 1,000
 }
 
-// ListReply is the reply to list: an element per interaction.
+// ListReply is the reply to list: an element per interaction. The rest is of
+// searches only.
 type ListReply struct {
 	Interactions []Interaction `json:"interactions"`
+	// Next goes on from here, as before; absent where there is nothing older.
+	Next string `json:"next,omitempty"`
+	// ReadTo is how far back this search has looked.
+	ReadTo *time.Time `json:"read_to,omitempty"`
 }
 
 // AskReply is the decision, or pending: then the caller repeats the call.

@@ -27,7 +27,9 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
+	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
@@ -172,8 +174,12 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	desk := &ask.Desk{Client: g.asker, Logger: g.log}
+	past := history.New(history.Options{
+		Record: records, Keys: ring.Public, Logger: g.log, Policy: policy.Policy{Critical: o.Critical}, Clock: time.Now,
+	})
 	g.door, err = door.New(door.Options{
-		Engine: g.engine, Asker: desk, Auth: g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine}, Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
+		Engine: g.engine, Asker: desk, History: past, Auth: g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})
 	if err != nil {

@@ -14,13 +14,20 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/history"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 )
 
-// Options wire a Door. Engine, Asker, Auth, Rules, Logger, Web and Hosts are required.
+// Options wire a Door. Engine, Asker, History, Auth, Rules, Logger, Web and Hosts
+// are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
+	// History searches the record.
+	History interface {
+		Search(ctx context.Context, s role.Set, q history.Query) (wire.ListReply, error)
+	}
 	Auth   *auth.Store
 	Rules  *rulebook.Desk
 	Logger *slog.Logger

@@ -173,8 +173,13 @@ func (d *Door) interactions(w http.ResponseWriter, r *http.Request, sess *auth.S
 	if state == "" {
 		state = wire.StatePending
 	}
-	if state != wire.StatePending && state != wire.StateClosed {
-		failInvalid(w, hitl.Invalid("state", "must be pending or closed"))
+	switch state {
+	case wire.StatePending, wire.StateClosed:
+	case wire.StateDecided:
+		d.search(w, r, sess)
+		return
+	default:
+		failInvalid(w, hitl.Invalid("state", "must be pending, closed or decided"))
 		return
 	}
 	limit := defaultList

@@ -195,7 +195,14 @@ func (c *Contract) taken(op *operation, x *exchange) error {
 			continue
 		}
 		var v any = text
-		if p.Schema.Type == "integer" {
+		switch p.Schema.Type {
+		case "array": // each value comes under the name again
+			list := []any{}
+			for _, each := range x.url.Query()[p.Name] {
+				list = append(list, each)
+			}
+			v = list
+		case "integer":
 			n, err := strconv.Atoi(text)
 			if err != nil {
 				return err

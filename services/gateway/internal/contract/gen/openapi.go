@@ -166,6 +166,27 @@ func query(name, doc string, s object) object {
 	return object{"name": name, "in": "query", "description": doc, "schema": s}
 }
 
+// searches are what decided ones are searched by. One search reads a bounded
+// part of the record.
+func searches() []object {
+	word := object{"type": "string", "maxLength": 256}
+	outcomes := object{"type": "array", "items": object{"$ref": "#/components/schemas/Outcome"}}
+	at := object{"type": "string", "format": "date-time"}
+	return []object{
+		query("q", "Of decided: words that must all appear in what is shown of it, in any case; \"in quotes\" together. At most 200 characters and 8 words.", object{"type": "string"}),
+		query("outcome", "Of decided: one of these; may be repeated.", outcomes),
+		query("kind", "Of decided: the kind.", word),
+		query("tool", "Of decided: the tool's name.", word),
+		query("project", "Of decided: the project.", word),
+		query("agent", "Of decided: the agent's name, or its owner.", word),
+		query("who", "Of decided: id or name of who decided.", word),
+		query("session", "Of decided: id or key of the session.", word),
+		query("from", "Of decided: not before.", at),
+		query("until", "Of decided: before.", at),
+		query("before", "Of decided: the next of an earlier answer, to go on.", word),
+	}
+}
+
 // routes is every route there is.
 func routes(b *book) []route {
 	// What is decided by a body: all of it, or what the simple routes take.
@@ -228,11 +249,11 @@ func routes(b *book) []route {
 		{method: "DELETE", path: "/api/tokens/{id}", id: "revokeToken", doc: "Revokes a token. It stays listed.", ok: ok, errs: []int{404}},
 		{method: "GET", path: "/api/ws", id: "websocket", doc: "Upgrades to a WebSocket, see frames.schema.json. The token comes in its first frame.", public: true, errs: []int{426}},
 		{
-			method: "GET", path: "/api/interactions", id: "listInteractions", doc: "Lists interactions, pending ones oldest first, closed ones newest first.",
-			query: []object{
-				query("state", "Which; default pending.", object{"type": "string", "enum": []string{wire.StatePending, wire.StateClosed}}),
-				query("limit", "How many at most; default 200.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
-			},
+			method: "GET", path: "/api/interactions", id: "listInteractions", doc: "Lists interactions: pending ones, oldest first; closed ones that are in memory, newest first; or decided ones out of the record, newest first, searched.",
+			query: append([]object{
+				query("state", "Which; default pending.", object{"type": "string", "enum": []string{wire.StatePending, wire.StateClosed, wire.StateDecided}}),
+				query("limit", "How many at most; default 200, of decided 50 and at most 200.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
+			}, searches()...),
 			ok: of[wire.ListReply](b), errs: []int{400},
 		},
 		{

@@ -1589,13 +1589,18 @@ export interface LinkToken {
   token: string;
 }
 /**
- * ListReply is the reply to list: an element per interaction.
+ * ListReply is the reply to list: an element per interaction. The rest is of searches only.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ListReply".
  */
 export interface ListReply {
   interactions: null | Interaction[];
+  /**
+   * next goes on from here, as before; absent where there is nothing older.
+   */
+  next?: string;
+  read_to?: Time;
 }
 /**
  * MadeRule is the reply to NewRule. applied has a receipt for each of apply.
