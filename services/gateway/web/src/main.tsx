@@ -3,6 +3,8 @@ import { createRoot } from "react-dom/client";
 import { Gateway, takeLoginToken } from "@banksman/client";
 import { createApp, login } from "./store/app";
 import { Root } from "./ui/Root";
+import { keepShell } from "./store/shell";
+import { takePlace } from "./ui/route";
 import { applyTheme, loadTheme } from "./ui/theme";
 import "./ui/style.css";
 
@@ -31,6 +33,8 @@ async function signIn(): Promise<string> {
   if (token === null) return "";
   try {
     login.save(await new Gateway({ token: () => null }).login(token));
+    const place = takePlace(Date.now());
+    if (place !== "") history.replaceState(null, "", place);
     return "";
   } catch (e) {
     // Whoever is signed in already stays so.
@@ -39,3 +43,4 @@ async function signIn(): Promise<string> {
 }
 
 void main();
+if (import.meta.env.PROD) keepShell();

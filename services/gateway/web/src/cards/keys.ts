@@ -78,6 +78,6 @@ export function useCardKeys(keys: () => CardKeys) {
 
 function moveFocus(from: HTMLElement, step: number): void {
   const cards = [...rootOf(from).querySelectorAll<HTMLElement>("article[data-card]")];
-  const next = cards[cards.indexOf(from) + step];
+  const next = cards[cards.findIndex((c) => c === from || from.contains(c)) + step];
   next?.focus();
 }

@@ -70,16 +70,6 @@ describe("inbox", () => {
     mount(h);
     expect(await screen.findByText(/could not be fetched/)).toBeInTheDocument();
   });
-
-  it("the history lists decisions with receipts", async () => {
-    location.hash = "#/history";
-    const h = online([]);
-    h.api.closed = [{ id: "old", ...closed(bash("old"), "denied", { principal: ada, message: "not today" }) }];
-    mount(h);
-    const list = screen.getByTestId("history");
-    expect(await within(list).findByTestId("receipt-old")).toHaveTextContent("Denied by Ada");
-    expect(list).toHaveTextContent("not today");
-  });
 });
 
 describe("announcements", () => {

@@ -8,7 +8,7 @@ import { useApp, useAppState } from "../ui/context";
 import { Button, Notice } from "../ui/controls";
 import { Composer } from "./Composer";
 import { sessionTitle } from "./SessionList";
-import { modes } from "./StartForm";
+import { modes } from "./modes";
 import { Transcript } from "./Transcript";
 
 export function SessionView({ sessionKey }: { sessionKey: string }) {

@@ -5,13 +5,7 @@ import { useApp, useAppState } from "../ui/context";
 import { Button, inputClass, Notice } from "../ui/controls";
 import { sessionHref } from "../ui/route";
 import { Attach } from "./Attach";
-
-export const modes: { value: string; label: string; note: string }[] = [
-  { value: "default", label: "Ask first", note: "The agent asks before it changes anything." },
-  { value: "acceptEdits", label: "Accept edits", note: "File changes run at once; commands still ask." },
-  { value: "plan", label: "Plan first", note: "The agent only reads until you approve its plan." },
-  { value: "bypassPermissions", label: "⚠ Never ask", note: "Every tool runs unasked. Only for throw-away machines." },
-];
+import { modes } from "./modes";
 
 const DRAFT = "new-session";
 

@@ -2,10 +2,14 @@
 // Components get this object and know no transport.
 import { Client, type Command, Gateway, GatewayError, LoginToken, NotConnectedError, NoWordError, pageStorage, type Receipt, resumeWithPage, type Transport, WebSocketTransport } from "@banksman/client";
 import { sessionHref } from "../ui/route";
+import { Bell } from "./bell";
 import { type Cards, responder } from "./cards";
+import { watchShell } from "./shell";
 
 export interface App extends Cards {
   command(command: Command): Promise<Receipt>;
+  /** What the gateway tells and takes beside the state: history, people, tokens. */
+  gateway: Pick<Api, "decisions" | "call">;
   demo(): Promise<string>;
   answerCliLogin(code: string, allow: boolean): Promise<void>;
   rules: RulesApi;
@@ -14,7 +18,7 @@ export interface App extends Cards {
 
 export type RulesApi = Pick<Gateway, "rules" | "previewRule" | "makeRule" | "revokeRule">;
 
-export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin"> & RulesApi;
+export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin" | "decisions" | "call"> & RulesApi;
 
 const storage = pageStorage();
 
@@ -28,8 +32,13 @@ export interface AppOptions {
 
 export function createApp(o: AppOptions = {}): App & { start(): void; stop(): void } {
   const client = new Client({ transport: o.transport ?? new WebSocketTransport({ token: login.get }), storage });
-  const signOut = () => client.signOut();
-  const api = o.api ?? new Gateway({ token: login.get }, signOut);
+  const leaveNow = () => client.signOut();
+  const api = o.api ?? new Gateway({ token: login.get }, leaveNow);
+  // The session ends on the server, too; where it cannot be reached, here at least.
+  const signOut = () => {
+    api.call("POST", "/api/logout", { body: {} }).catch(() => undefined);
+    leaveNow();
+  };
   let leave: (() => void) | undefined;
   client.on("connection", (c) => {
     if (c.status === "signed_out") login.drop();
@@ -47,10 +56,12 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     drafts: client.drafts,
     respond: responder(client),
     embedded: false,
+    gateway: api,
     sessionLink: (key) => ({ href: sessionHref(key) }),
     start() {
       client.start();
-      leave = resumeWithPage(client);
+      const ends = [resumeWithPage(client), new Bell(client).start(), watchShell(client)];
+      leave = () => ends.forEach((end) => end());
     },
     stop() {
       leave?.();

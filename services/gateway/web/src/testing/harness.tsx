@@ -1,6 +1,6 @@
 // An app over a fake transport: what the page sends is recorded, what the
 // server says is pushed in as frames.
-import type { ClientFrame, ConnStatus, Handlers, InFrame, Interaction, MadeRule, NewRule, Rule, RulePreview, Summary, Transport } from "@banksman/client";
+import type { ClientFrame, ConnStatus, DecisionPage, DecisionSearch, Handlers, InFrame, Interaction, MadeRule, NewRule, Rule, RulePreview, Summary, Transport } from "@banksman/client";
 import { hello, session } from "@banksman/client/testing";
 import { type Api, type App, createApp } from "../store/app";
 
@@ -26,11 +26,24 @@ export interface FakeApi extends Api, Pick<Transport, "interaction" | "interacti
   wishes: NewRule[];
   preview?: (wish: NewRule) => RulePreview;
   make?: (wish: NewRule) => MadeRule;
+  /** Answers of the gateway's other addresses, by method and path. */
+  replies: Record<string, unknown>;
+  /** Pages of the history, by what was asked. */
+  pages: (search: DecisionSearch) => DecisionPage;
 }
 
 function fakeApi(): FakeApi {
   const a: FakeApi = {
-    calls: [], list: [], wishes: [], known: new Map(), closed: [], codes: [], fail: false,
+    calls: [], list: [], wishes: [], known: new Map(), closed: [], codes: [], fail: false, replies: {}, pages: () => ({ interactions: a.closed }),
+    decisions(search = {}) {
+      a.calls.push(`decisions ${JSON.stringify(search)}`);
+      return a.fail ? Promise.reject(new Error("down")) : Promise.resolve(a.pages(search));
+    },
+    call<T>(method: string, path: string, init: { body?: unknown } = {}) {
+      a.calls.push(`${method} ${path}${init.body === undefined ? "" : ` ${JSON.stringify(init.body)}`}`);
+      const reply = a.replies[`${method} ${path}`];
+      return reply === undefined ? Promise.reject(new Error(`nothing at ${path}`)) : Promise.resolve(reply as T);
+    },
     interaction(key) {
       a.calls.push(`interaction ${key}`);
       const i = a.known.get(key);

@@ -5,6 +5,8 @@ import { Button, Key } from "./controls";
 
 const rows: [string, string][] = [
   ["j, k", "next and previous request"],
+  ["Enter", "open a row of the overview"],
+  ["x", "select, to decide many at once"],
   ["y", "approve once"],
   ["n", "deny"],
   ["r", "deny with a reason"],

@@ -1,7 +1,11 @@
 import { KeyRound } from "lucide-react";
+import { useEffect } from "react";
 import { CopyButton } from "./controls";
+import { keepPlace } from "./route";
 
 export function Login({ problem }: { problem: string }) {
+  // The link of an alert leads to its request after the sign-in, too.
+  useEffect(() => keepPlace(location.hash, Date.now()), []);
   return (
     <main data-testid="login-needed" className="mx-auto flex min-h-dvh max-w-md flex-col justify-center gap-4 px-6 py-10">
       <KeyRound size={28} aria-hidden className="text-faint" />

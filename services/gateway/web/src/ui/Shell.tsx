@@ -1,12 +1,11 @@
-import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Sun, SunMoon, WifiOff } from "lucide-react";
+import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Settings as SettingsIcon, Sun, SunMoon, WifiOff } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { useNow } from "../cards/useNow";
-import { isTextField } from "../cards/keys";
-import { History } from "../inbox/History";
+import { isTextField, keysOn } from "../cards/keys";
 import { Inbox } from "../inbox/Inbox";
 import { SessionList } from "../session/SessionList";
 import { SessionView } from "../session/SessionView";
-import { StartForm } from "../session/StartForm";
+import { useNewer } from "../store/shell";
 import { pendingCount } from "@banksman/client";
 import { CliLogins } from "./CliLogins";
 import { useApp, useAppState } from "./context";
@@ -19,6 +18,10 @@ import { RuleSheet } from "../rules/Host";
 import { type Route, useRoute } from "./route";
 import { loadTheme, saveTheme, type Theme } from "./theme";
 
+// What is not the inbox is fetched when it is wanted.
+const History = lazy(() => import("../inbox/History").then((m) => ({ default: m.History })));
+const StartForm = lazy(() => import("../session/StartForm").then((m) => ({ default: m.StartForm })));
+const Settings = lazy(() => import("./Settings").then((m) => ({ default: m.Settings })));
 const Rules = lazy(() => import("../rules/Rules"));
 
 export function Shell() {
@@ -29,7 +32,14 @@ export function Shell() {
   useDeadlineWords();
   useEffect(() => {
     const onKey = (e: KeyboardEvent) => {
-      if (e.key === "?" && !e.ctrlKey && !e.metaKey && !e.altKey && !isTextField(e.target)) setHelp(true);
+      if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || e.isComposing || isTextField(e.target) || !keysOn()) return;
+      if (e.key === "?") setHelp(true);
+      // From anywhere else these lead to what waits; they decide nothing.
+      const here = e.target instanceof Element && e.target.closest("[data-card], dialog, [role=dialog]");
+      if ((e.key === "j" || e.key === "k") && !here) {
+        const cards = document.querySelectorAll<HTMLElement>("main article[data-card]");
+        cards[e.key === "j" ? 0 : cards.length - 1]?.focus();
+      }
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
@@ -45,13 +55,14 @@ export function Shell() {
           (document.querySelector<HTMLElement>("main [data-card]") ?? document.querySelector<HTMLElement>("main"))?.focus();
         }}>Skip to what waits</a>
       <ConnBar />
+      <NewerBar />
       <div className="flex min-h-0 flex-1">
         {/* First in tab order, second on screen: what waits is what matters. */}
         <main id="main" data-scroll tabIndex={-1} className={`order-2 min-w-0 flex-1 outline-none ${route.at === "session" ? "" : "overflow-y-auto"}`}>
           <ErrorBoundary key={location.hash} fallback={(error, again) => (
-            <div className="p-8"><p className="font-semibold">This screen cannot be drawn.</p><p className="mt-1 text-soft">{error.message}</p><Button className="mt-4" onClick={again}>Try again</Button></div>
+            <div className="p-8"><p className="font-semibold">This screen cannot be drawn.</p><p className="mt-1 text-soft">{error.message}</p><p className="mt-4 flex gap-2"><Button onClick={again}>Try again</Button><Button look="quiet" onClick={() => location.reload()}>Load the page anew</Button></p></div>
           )}>
-            <Screen route={route} />
+            <Suspense fallback={<p role="status" className="p-8 text-soft">Loading…</p>}><Screen route={route} /></Suspense>
           </ErrorBoundary>
         </main>
         <aside className="order-1 flex w-66 flex-none flex-col border-r border-line px-3 py-4 max-md:hidden">
@@ -86,10 +97,22 @@ function Screen({ route }: { route: Route }) {
     case "history": return <History />;
     case "rules": return <Suspense fallback={<p role="status" className="p-8 text-soft">Fetching…</p>}><Rules /></Suspense>;
     case "new": return <StartForm />;
+    case "settings": return <Settings />;
     case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /><div className="mt-6 px-1"><Foot /></div></div>;
     case "interaction": return <One key={route.key} itemKey={route.key} />;
     case "session": return <SessionView key={route.key} sessionKey={route.key} />;
   }
+}
+
+/** The page is of another version than the server. */
+function NewerBar() {
+  if (!useNewer()) return null;
+  return (
+    <div role="status" data-testid="newer" className="flex flex-none flex-wrap items-center justify-center gap-x-3 bg-accent-wash px-4 py-1.5 text-sm font-medium text-accent">
+      The server has a newer version of this page. What you have written is kept.
+      <Button small look="quiet" className="text-accent" onClick={() => location.reload()}><RefreshCw size={14} aria-hidden />Load it</Button>
+    </div>
+  );
 }
 
 function Count({ n }: { n: number }) {
@@ -127,6 +150,7 @@ function Foot({ onHelp }: { onHelp?: () => void }) {
         </Button>
         {!onHelp && <a href="#/rules" className="inline-flex min-h-11 items-center gap-2 px-3 text-sm font-medium text-soft"><ListChecks size={17} aria-hidden />Rules</a>}
         {onHelp && <Button small look="quiet" title="Keys" aria-label="Keys" onClick={onHelp}><CircleHelp size={17} aria-hidden /></Button>}
+        <a href="#/settings" title="Settings" aria-label="Settings" data-testid="settings-link" className="inline-flex min-h-9 items-center rounded-lg px-3 text-soft hover:bg-sunk hover:text-ink max-md:min-h-11"><SettingsIcon size={17} aria-hidden /></a>
         <Button small look="quiet" title="Sign out here" aria-label="Sign out here" onClick={app.signOut}><LogOut size={17} aria-hidden /></Button>
         <span data-testid="principal" className="ml-auto truncate pr-2 text-[13px] text-faint">{principal ? principal.name || principal.id : ""}</span>
       </div>

@@ -1,6 +1,6 @@
 import { Drafts, type KeyValue, memoryStorage } from "./drafts.ts";
 import { Emitter } from "./emitter.ts";
-import { BusyError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
+import { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
 import type { Action } from "./reducer.ts";
 import { type Item, pendingCount, pendingKeys, type Session, type State } from "./state.ts";
 import { createStore, type Store } from "./store.ts";
@@ -173,6 +173,18 @@ export class Client extends Emitter<ClientEvents> {
       (interaction) => this.dispatch({ kind: "interaction", interaction }),
       () => this.dispatch({ kind: "load", key, state: "failed" }),
     );
+  }
+
+  /** Fetches an interaction that is not known here yet; undefined if there is none, or none that may be seen. What goes wrong is thrown. */
+  async find(key: string, o: Call = {}): Promise<Item | undefined> {
+    try {
+      const interaction = await this.transport.interaction(key, o);
+      this.dispatch({ kind: "interaction", interaction });
+      return this.state.items[interaction.key];
+    } catch (e) {
+      if (e instanceof GatewayError && e.status === 404) return undefined;
+      throw e;
+    }
   }
 
   /** Fetches the newest decisions into the state. */

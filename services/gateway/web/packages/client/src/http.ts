@@ -2,7 +2,7 @@
 import { GatewayError } from "./errors.ts";
 import { parse } from "./parse.ts";
 import type { Call } from "./transport.ts";
-import type { Decision, Field, Interaction, MadeRule, NewRule, Principal, Rule, RuleList, RulePreview } from "./wire.ts";
+import type { Decision, Field, Interaction, MadeRule, Me, NewRule, Outcome, Rule, RuleList, RulePreview } from "./wire.ts";
 
 export interface GatewayOptions {
   /** Where the gateway is, such as http://127.0.0.1:8080; empty for the page's own server. */
@@ -16,6 +16,34 @@ export interface CliLoginRequest {
   code: string;
   name: string;
   requested_at: string;
+}
+
+/** What decisions are searched by; an absent field does not filter. */
+export interface DecisionSearch {
+  /** Words that must all appear; "in quotes" together. */
+  q?: string;
+  outcome?: readonly Outcome[];
+  kind?: string;
+  tool?: string;
+  project?: string;
+  agent?: string;
+  who?: string;
+  session?: string;
+  /** When it was decided, RFC 3339: from belongs to it, until does not. */
+  from?: string;
+  until?: string;
+  /** The next of an earlier page. */
+  before?: string;
+  limit?: number;
+}
+
+/** A page of decisions, newest first. It may be empty and have a next: one search reads a bounded part of the record. */
+export interface DecisionPage {
+  interactions: Interaction[];
+  /** Absent where there is nothing older. */
+  next?: string;
+  /** How far back this search looked. */
+  read_to?: string;
 }
 
 /** The gateway's HTTP interface. Everything but success is thrown as a GatewayError. */
@@ -68,7 +96,17 @@ export class Gateway {
     await this.call("POST", "/api/logout", { body: {}, ...o });
   }
 
-  me(o: Call = {}): Promise<{ principal?: Principal }> {
+  /** Searches the record of decisions, which reaches further back than the state does. */
+  async decisions(search: DecisionSearch = {}, o: Call = {}): Promise<DecisionPage> {
+    const query = new URLSearchParams({ state: "decided" });
+    for (const [name, value] of Object.entries(search) as [string, string | number | readonly string[] | undefined][]) {
+      for (const v of Array.isArray(value) ? value : [value]) if (v !== undefined && v !== "") query.append(name, String(v));
+    }
+    const r = await this.call<Partial<DecisionPage>>("GET", `/api/interactions?${query}`, o);
+    return { ...r, interactions: r.interactions ?? [] };
+  }
+
+  me(o: Call = {}): Promise<Me> {
     return this.call("GET", "/api/me", o);
   }
 

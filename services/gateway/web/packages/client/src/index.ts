@@ -3,7 +3,7 @@ export { Client, type ClientEvents, type ClientOptions, type Command, COMMAND_LI
 export { type CommandFrame, type DecideFrame, DirectTransport, type Host } from "./direct.ts";
 export { type AnswerDraft, type Draft, Drafts, draftText, type KeyValue, memoryStorage, pageStorage } from "./drafts.ts";
 export { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
-export { type CliLoginRequest, Gateway, type GatewayOptions } from "./http.ts";
+export { type CliLoginRequest, type DecisionPage, type DecisionSearch, Gateway, type GatewayOptions } from "./http.ts";
 export { type HttpOptions, HttpTransport } from "./httpsse.ts";
 export { type Action, reduce } from "./reducer.ts";
 export { type SocketOptions, WebSocketTransport } from "./socket.ts";
