@@ -76,6 +76,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
   const select = useCallback((key: string) => setSelected((old) => flipped(old, key)), []);
   const drop = useCallback((key: string) => setSelected((old) => without(old, key)), []);
   const say = useCallback((key: string, what: Say) => app.respond(key, what), [app]);
+  const near = useCallback((key: string) => void app.client.load(key), [app]);
   // Whoever opens a row goes on in its card, which stands in the row's place.
   const next = useRef("");
   const openRow = useCallback((key: string) => {
@@ -125,7 +126,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
                       <Button small look="quiet" className="w-full" aria-label={`Fold: ${item.summary.headline}`} onClick={() => closeRow(k)}>Fold</Button>
                     </>
                   ) : (
-                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={picked.includes(k)} now={now} onOpen={openRow} onSelect={select} onSay={say} />
+                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={picked.includes(k)} now={now} onOpen={openRow} onSelect={select} onSay={say} onNear={near} />
                   )}
                 </div>
               );

@@ -1,5 +1,5 @@
 import { CircleHelp, OctagonAlert, Rows3, ShieldCheck, TriangleAlert } from "lucide-react";
-import { memo, type ReactNode } from "react";
+import { memo, type ReactNode, useEffect, useRef } from "react";
 import type { CardState, Item, Say } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useCardKeys } from "../cards/keys";
@@ -18,6 +18,8 @@ export interface RowProps {
   onOpen: (key: string) => void;
   onSelect: (key: string) => void;
   onSay: (key: string, say: Say) => void;
+  /** It is on the screen, and could decide if it knew the whole request. */
+  onNear: (key: string) => void;
 }
 
 const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
@@ -28,10 +30,25 @@ const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
 };
 
 /** One request in the overview. It decides what it shows whole and of low risk; the rest is opened. */
-export const Row = memo(function Row({ item, card, session, offline, selected, now, onOpen, onSelect, onSay }: RowProps) {
+export const Row = memo(function Row({ item, card, session, offline, selected, now, onOpen, onSelect, onSay, onNear }: RowProps) {
   const { summary } = item;
   const { key } = summary;
   const offer = rowOffer(summary);
+  const ref = useRef<HTMLElement>(null);
+  const lacks = !item.closed && !summary.body && item.load === "idle" && (summary.risk === "low" || summary.kind === "question");
+  useEffect(() => {
+    const el = ref.current;
+    if (!lacks || !el) return;
+    if (typeof IntersectionObserver === "undefined") {
+      onNear(key);
+      return;
+    }
+    const o = new IntersectionObserver((entries) => {
+      if (entries.some((e) => e.isIntersecting)) onNear(key);
+    });
+    o.observe(el);
+    return () => o.disconnect();
+  }, [lacks, key, onNear]);
   const busy = card === "sending";
   const off = offline || busy;
   const allow = () => { if (!off) onSay(key, { decision: "allow", scope: "once" }); };
@@ -57,7 +74,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
   const mark = question ? { icon: <CircleHelp size={16} />, word: "Question", look: "text-faint" } : marks[summary.risk];
   const left = summary.expires_at ? Date.parse(summary.expires_at) - now : undefined;
   return (
-    <article {...attributes} {...keys} tabIndex={0} aria-label={summary.headline}
+    <article {...attributes} {...keys} ref={ref} tabIndex={0} aria-label={summary.headline}
       onKeyDown={(e) => {
         // On a button it presses that.
         if (e.key === "Enter" && !e.ctrlKey && !e.metaKey && e.target !== e.currentTarget) return;

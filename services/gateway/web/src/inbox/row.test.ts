@@ -10,6 +10,12 @@ describe("what a row may decide", () => {
     expect(offer).toMatchObject({ may: "approve", block: { text: "ls -la" }, notes: ["/srv/app", "Rebuild the bundle and push the release branch again"] });
   });
 
+  it("a few lines of JSON", () => {
+    const json = { label: "Input", form: "json", text: '{\n  "pattern": "TODO"\n}' };
+    expect(rowOffer(summary("a", { ...low, body: body({ blocks: [json] }) }))).toMatchObject({ may: "approve" });
+    expect(rowOffer(summary("a", { ...low, body: body({ blocks: [{ ...json, text: "{\n\n\n\n\n}" }] }) }))).toEqual({ may: "look" });
+  });
+
   it.each([
     ["of higher risk", bash("a", "ls", { risk: "medium" })],
     ["whose risk is not known", bash("a", "ls", { risk: "" })],

@@ -38,7 +38,9 @@ export function rowOffer(s: Summary): RowOffer {
 
 function isShort(b: Block): boolean {
   const text = b.text ?? "";
-  return text !== "" && text.length <= SHORT && !b.hidden && !b.pushed && isPlain(text);
+  // JSON stands on a few lines by itself; any other text of several is longer than it looks.
+  const lines = b.form === "json" ? text.split("\n") : [text];
+  return text !== "" && text.length <= SHORT && lines.length <= 5 && !b.hidden && !b.pushed && lines.every(isPlain);
 }
 
 /** One line without anything that is invisible. */

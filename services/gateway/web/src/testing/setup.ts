@@ -1,6 +1,10 @@
 import "@testing-library/jest-dom/vitest";
-import { cleanup } from "@testing-library/react";
-import { afterEach, beforeEach } from "vitest";
+import { cleanup, configure } from "@testing-library/react";
+import { afterEach, beforeAll, beforeEach } from "vitest";
+import { preload } from "../ui/screens";
+
+configure({ asyncUtilTimeout: 20_000 }); // on a busy machine
+beforeAll(() => preload());
 
 beforeEach(() => {
   localStorage.clear();

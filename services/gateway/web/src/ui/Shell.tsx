@@ -1,10 +1,9 @@
 import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Settings as SettingsIcon, Sun, SunMoon, WifiOff } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import { type ReactNode, Suspense, useEffect, useState } from "react";
 import { useNow } from "../cards/useNow";
 import { isTextField, keysOn } from "../cards/keys";
 import { Inbox } from "../inbox/Inbox";
 import { SessionList } from "../session/SessionList";
-import { SessionView } from "../session/SessionView";
 import { useNewer } from "../store/shell";
 import { pendingCount } from "@banksman/client";
 import { CliLogins } from "./CliLogins";
@@ -16,13 +15,8 @@ import { LiveRegion, useAttention, useDeadlineWords } from "./LiveRegion";
 import { One } from "../inbox/One";
 import { RuleSheet } from "../rules/Host";
 import { type Route, useRoute } from "./route";
+import { History, preload, Rules, SessionView, Settings, StartForm } from "./screens";
 import { loadTheme, saveTheme, type Theme } from "./theme";
-
-// What is not the inbox is fetched when it is wanted.
-const History = lazy(() => import("../inbox/History").then((m) => ({ default: m.History })));
-const StartForm = lazy(() => import("../session/StartForm").then((m) => ({ default: m.StartForm })));
-const Settings = lazy(() => import("./Settings").then((m) => ({ default: m.Settings })));
-const Rules = lazy(() => import("../rules/Rules"));
 
 export function Shell() {
   const route = useRoute();
@@ -44,6 +38,10 @@ export function Shell() {
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
   }, []);
+  useEffect(() => {
+    // Once what waits is on the screen.
+    if (state.snapshot === "ready") preload().catch(() => undefined);
+  }, [state.snapshot]);
   const n = pendingCount(state);
   const current = route.at === "session" ? route.key : "";
 
@@ -95,7 +93,7 @@ function Screen({ route }: { route: Route }) {
   switch (route.at) {
     case "inbox": return <Inbox />;
     case "history": return <History />;
-    case "rules": return <Suspense fallback={<p role="status" className="p-8 text-soft">Fetching…</p>}><Rules /></Suspense>;
+    case "rules": return <Rules />;
     case "new": return <StartForm />;
     case "settings": return <Settings />;
     case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /><div className="mt-6 px-1"><Foot /></div></div>;

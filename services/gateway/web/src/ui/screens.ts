@@ -1,0 +1,13 @@
+// What is not the inbox: fetched when it is wanted.
+import { later } from "./later";
+
+export const History = later(() => import("../inbox/History").then((m) => m.History));
+export const Rules = later(() => import("../rules/Rules").then((m) => m.default));
+export const SessionView = later(() => import("../session/SessionView").then((m) => m.SessionView));
+export const Settings = later(() => import("./Settings").then((m) => m.Settings));
+export const StartForm = later(() => import("../session/StartForm").then((m) => m.StartForm));
+
+/** Fetches them in advance, so that they are there without the server, too. */
+export function preload(): Promise<unknown> {
+  return Promise.all([History, Rules, SessionView, Settings, StartForm].map((s) => s.preload()));
+}
