@@ -125,6 +125,22 @@ function play(): void {
     case "two": return start([pend.bash, pend.lots]);
     case "end": start([pend.bash, pend.lots]); return void setTimeout(() => document.querySelector("[data-bar]")?.scrollIntoView({ block: "center" }), 300);
     case "inbox": return start([pend.bash, pend.edit, pend.ask]);
+    case "overview": case "batch": {
+      const read = (id: string, file: string) => live(bash(id, file, { tool_name: "Read", risk: "low", risk_reason: undefined, headline: `build-7 wants to read ${file}`, body: { verbs: ["allow", "deny", "dismiss"], scopes: ["once"], cwd: "/srv/app", blocks: [{ label: "File", form: "path", text: file, lines: 1 }] } }));
+      start([pend.bash, pend.edit, read("r20", "/srv/app/package.json"), live(ask("r21")), pend.ask, read("r22", "/etc/hosts"), pend.write, pend.hidden, pend.long, pend.form]);
+      if (story === "batch") setTimeout(() => {
+        for (const id of ["r1", "r20", "r2"]) document.querySelector<HTMLElement>(`[data-testid="select-${id}"]`)?.click();
+        setTimeout(() => document.querySelector<HTMLElement>('[data-testid="batch-open"]')?.click(), 100);
+      }, 300);
+      return;
+    }
+    case "settings": {
+      location.hash = "#/settings";
+      h.api.replies["GET /api/me"] = { principal: { kind: "person", id: "sam", name: "Sam" }, channel: "web", assurance: "session", via: "passkey", expires_at: iso(40_000), roles: [{ role: "admin", projects: ["*"] }], passkey: true, manages: true };
+      h.api.replies["GET /api/users"] = { users: [{ id: "ada", name: "Ada", roles: [{ role: "approver", projects: ["shop", "bank"] }], source: "invite", passkeys: 1, created: iso(-90_000) }] };
+      h.api.replies["GET /api/tokens"] = { tokens: [{ id: "t1", name: "nightly report", roles: [{ role: "viewer", projects: ["*"] }], created: iso(-90_000), created_by: "sam", expires_at: iso(900_000), last_used: iso(-700) }] };
+      return start([]);
+    }
     default: {
       const s = (pend as Record<string, Summary | undefined>)[story];
       return start(s ? [s] : []);

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "$1"); shift
 stories=("$@")
-[ ${#stories[@]} -gt 0 ] || stories=(inbox bash edit ask one write hidden long lots several plan mcp fields broken two end form unknown empty session session-free new history lost sending refused expired cli login always rule rules)
+[ ${#stories[@]} -gt 0 ] || stories=(inbox bash edit ask one write hidden long lots several plan mcp fields broken two end form unknown empty session session-free new history overview batch settings lost sending refused expired cli login always rule rules)
 built=$(mktemp -d)
 npx vite build --config dev/vite.config.ts --outDir "$built" --emptyOutDir --logLevel error
 node node_modules/vite/bin/vite.js preview --config dev/vite.config.ts --outDir "$built" --port 4179 --strictPort >/dev/null 2>&1 &

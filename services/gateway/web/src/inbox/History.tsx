@@ -156,8 +156,8 @@ function Entry({ ix, now, me, session, known }: { ix: Interaction; now: number; 
             app.gateway.call<Interaction>("GET", `/api/interactions/${encodeURIComponent(ix.key)}`).then(setWhole, (e: unknown) => setProblem(e instanceof Error ? e.message : String(e)));
           }}>Fetch all that was asked</button>
         )}
-        <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={interactionHref(ix.key)}>By itself</a>
-        {known && <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={sessionHref(ix.session_key)}>Its session</a>}
+        <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={interactionHref(ix.key)}>Open it</a>
+        {known && <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={sessionHref(ix.session_key)}>Open its session</a>}
         {problem !== "" && <span role="alert" className="text-amber">{problem}</span>}
       </p>
     </li>

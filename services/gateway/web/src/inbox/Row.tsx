@@ -1,4 +1,4 @@
-import { CircleHelp, OctagonAlert, Rows3, ShieldCheck, TriangleAlert } from "lucide-react";
+import { CircleHelp, Info, OctagonAlert, Rows3, ShieldCheck, TriangleAlert } from "lucide-react";
 import { memo, type ReactNode, useEffect, useRef } from "react";
 import type { CardState, Item, Say } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
@@ -24,7 +24,7 @@ export interface RowProps {
 
 const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
   low: { icon: <ShieldCheck size={16} />, word: "Low risk", look: "text-faint" },
-  medium: { icon: <ShieldCheck size={16} />, word: "Medium risk", look: "text-faint" },
+  medium: { icon: <Info size={16} />, word: "Medium risk", look: "text-faint" },
   high: { icon: <TriangleAlert size={16} />, word: "High risk", look: "text-amber" },
   critical: { icon: <OctagonAlert size={16} />, word: "Critical risk", look: "text-red" },
 };
@@ -86,8 +86,8 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
           <input type="checkbox" checked={selected} onChange={() => onSelect(key)} data-testid={`select-${summary.request_id}`} />
           <span className="sr-only">Select: {summary.headline}</span>
         </label>
-      ) : <span className="-m-2 size-11 flex-none" />}
-      <div className="min-w-0 flex-1 basis-72">
+      ) : <span className="-m-2 size-11 flex-none max-md:hidden" />}
+      <div className="min-w-0 flex-1 md:basis-72">
         <p className="flex items-start gap-2 font-medium">
           {mark && <span className={`mt-0.5 flex-none ${mark.look}`} title={mark.word}>{mark.icon}<span className="sr-only">{mark.word}: </span></span>}
           <span className="verbatim min-w-0"><Verbatim text={summary.headline} /></span>
@@ -119,9 +119,9 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
           </div>
         )}
       </div>
-      <div className="ml-auto flex flex-none items-center gap-2 max-md:w-full max-md:justify-between">
+      <div className="ml-auto flex flex-none items-center gap-2 max-md:w-full max-md:justify-between max-md:pl-10">
         {offer.may === "approve" && <Button small disabled={off} data-testid={`row-${summary.request_id}-deny`} onClick={deny}>Deny</Button>}
-        <Button small look="quiet" data-testid={`row-${summary.request_id}-open`} aria-label={`Review: ${summary.headline}`} onClick={open}><Rows3 size={15} aria-hidden />{offer.may === "look" ? "Review" : "Open"}</Button>
+        <Button small look="quiet" data-testid={`row-${summary.request_id}-open`} aria-label={`${offer.may === "look" ? "Review" : "Open"}: ${summary.headline}`} onClick={open}><Rows3 size={15} aria-hidden />{offer.may === "look" ? "Review" : "Open"}</Button>
         {offer.may === "approve" && <Button small look="solid" disabled={off} busy={busy} data-testid={`row-${summary.request_id}-approve`} onClick={allow}>Approve once</Button>}
       </div>
     </article>

@@ -19,8 +19,8 @@ describe("history", () => {
     expect(receipt).toHaveTextContent("Denied by Ada");
     expect(receipt).toHaveTextContent("not today");
     expect(receipt).toHaveTextContent("make old");
-    expect(screen.getByText("By itself")).toHaveAttribute("href", "#/i/default.agents.old");
-    expect(screen.getByText("Its session")).toHaveAttribute("href", "#/s/default.agents.s1");
+    expect(screen.getByText("Open it")).toHaveAttribute("href", "#/i/default.agents.old");
+    expect(screen.getByText("Open its session")).toHaveAttribute("href", "#/s/default.agents.s1");
     expect(screen.getByTestId("history")).toHaveTextContent("That is all.");
   });
 

@@ -153,7 +153,7 @@ function RoleFields() {
   const id = useId();
   return (
     <>
-      <Field id={`${id}-role`} label="Role"><select id={`${id}-role`} name="role" defaultValue="responder" className={`${inputClass} min-h-11`}>{ROLES.map((r) => <option key={r} value={r}>{r}: {notes[r]}</option>)}</select></Field>
+      <Field id={`${id}-role`} label="Role"><select id={`${id}-role`} name="role" defaultValue="responder" className={`${inputClass} min-h-11`}>{ROLES.map((r) => <option key={r} value={r} title={notes[r]}>{r}</option>)}</select></Field>
       <Field id={`${id}-projects`} label="Projects, * for all"><input id={`${id}-projects`} name="projects" defaultValue="*" required autoCapitalize="off" spellCheck={false} className={`${inputClass} min-h-11`} /></Field>
     </>
   );
