@@ -46,6 +46,11 @@ export function Empty({ quiet }: { quiet: boolean }) {
           <Button look="solid" data-testid="demo" busy={busy} disabled={busy || state.conn.status !== "online"} onClick={demo}><FlaskConical size={16} aria-hidden />Start a demo</Button>
           <a href="#/new" className="inline-flex min-h-11 items-center rounded-lg px-4 font-medium text-soft hover:bg-sunk hover:text-ink">Start an agent</a>
         </div>
+        {state.conn.status === "online" && (
+          <p data-testid="workers" className="mt-3 text-sm text-soft">
+            {state.runtimes.length > 0 ? `Workers are here for: ${state.runtimes.join(", ")}.` : "No worker is connected: no session can start here. Scripts and programs can ask."}
+          </p>
+        )}
         {problem !== "" && <p role="alert" className="mt-3 text-sm text-amber">The demo did not start: {problem}</p>}
         <div className="mx-auto mt-6 max-w-lg text-left">
           <p className="text-sm text-soft">Ask from any script or agent; the command waits for your answer:</p>
