@@ -52,8 +52,11 @@ export function History() {
       },
     );
   }, [app]);
+  // What was looked for and not found yet is looked for once the server is there (again).
+  const open = useRef(found);
+  open.current = found;
   useEffect(() => {
-    if (online) look({});
+    if (online && open.current.state !== "ready") look(open.current.search);
     return () => turn.current?.abort();
   }, [online, look]);
 

@@ -1,5 +1,5 @@
 import { CircleHelp, Info, OctagonAlert, Rows3, ShieldCheck, TriangleAlert } from "lucide-react";
-import { memo, type ReactNode, useEffect, useRef } from "react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import type { CardState, Item, Say } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useCardKeys } from "../cards/keys";
@@ -33,8 +33,13 @@ const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
 export const Row = memo(function Row({ item, card, session, offline, selected, now, onOpen, onSelect, onSay, onNear }: RowProps) {
   const { summary } = item;
   const { key } = summary;
-  const offer = rowOffer(summary);
   const ref = useRef<HTMLElement>(null);
+  // A row that ends keeps its height: what is below must not slide under a finger that taps twice.
+  const height = useRef(0);
+  useLayoutEffect(() => {
+    if (!item.closed) height.current = ref.current?.offsetHeight ?? 0;
+  });
+  const offer = rowOffer(summary);
   const lacks = !item.closed && !summary.body && item.load === "idle" && (summary.risk === "low" || summary.kind === "question");
   useEffect(() => {
     const el = ref.current;
@@ -43,9 +48,10 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
       onNear(key);
       return;
     }
+    // Before it comes into sight: it may grow by what it learns.
     const o = new IntersectionObserver((entries) => {
       if (entries.some((e) => e.isIntersecting)) onNear(key);
-    });
+    }, { rootMargin: "600px 0px" });
     o.observe(el);
     return () => o.disconnect();
   }, [lacks, key, onNear]);
@@ -63,7 +69,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
 
   if (item.closed) {
     return (
-      <article {...attributes} {...keys} tabIndex={-1} aria-label={summary.headline} className="flex min-h-16 items-center gap-3 px-4 py-2.5">
+      <article {...attributes} {...keys} style={height.current > 0 ? { minHeight: height.current } : undefined} tabIndex={-1} aria-label={summary.headline} className="flex min-h-16 items-center gap-3 px-4 py-2.5">
         <Badge outcome={item.outcome} />
         <p className="min-w-0 flex-1 text-sm"><span className="verbatim font-semibold">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", now)}</span> <span className="verbatim text-soft"><Verbatim text={summary.headline} /></span></p>
         <Button small look="quiet" aria-label={`Show ${summary.headline}`} onClick={open}>Show</Button>

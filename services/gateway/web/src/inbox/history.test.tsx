@@ -71,6 +71,21 @@ describe("history", () => {
     expect(await screen.findByText("No decision yet.")).toBeInTheDocument();
   });
 
+  it("a connection that was lost and came back leaves what was found", async () => {
+    location.hash = "#/history";
+    const h = online([]);
+    h.api.closed = [past("old")];
+    const { user } = mount(h);
+    await user.type(await screen.findByTestId("history-q"), "old");
+    await user.click(screen.getByTestId("history-search"));
+    await screen.findByTestId("receipt-old");
+    const before = asked(h).length;
+    act(() => h.status({ status: "lost", at: Date.now() + 1000 }));
+    act(() => h.status({ status: "online" }));
+    expect(screen.getByTestId("receipt-old")).toBeInTheDocument();
+    expect(asked(h)).toHaveLength(before);
+  });
+
   it("a large payload is fetched when it is wanted", async () => {
     location.hash = "#/history";
     const h = online([]);
