@@ -72,6 +72,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
   const receipts = shown.filter((k) => state.items[k]!.closed);
   const listed = view === "cards" ? visible.slice(0, most) : visible;
   const picked = listed.filter((k) => selected.has(k) && selectable(state.items[k]));
+  const isPicked = new Set(picked);
 
   const select = useCallback((key: string) => setSelected((old) => flipped(old, key)), []);
   const drop = useCallback((key: string) => setSelected((old) => without(old, key)), []);
@@ -112,7 +113,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
       {/* The tools stand after the cards in tab order: the first decision is near. */}
       <div ref={list} className="order-2 flex flex-col gap-4">
         {view === "cards" ? listed.map((k) => (
-          <Entry key={k} itemKey={k} toggle={selectable(state.items[k]) ? select : undefined} selected={picked.includes(k)}><Card itemKey={k} /></Entry>
+          <Entry key={k} itemKey={k} toggle={selectable(state.items[k]) ? select : undefined} selected={isPicked.has(k)}><Card itemKey={k} /></Entry>
         )) : listed.length > 0 && (
           <div role="list" className="divide-y divide-line overflow-clip rounded-2xl border border-line bg-card">
             {listed.map((k) => {
@@ -122,11 +123,11 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
                 <div key={k} role="listitem" data-entry={k} className={opened.has(k) ? "space-y-2 bg-page p-2" : "[contain-intrinsic-size:auto_84px] [content-visibility:auto]"}>
                   {opened.has(k) ? (
                     <>
-                      <Entry itemKey={k} toggle={selectable(item) ? select : undefined} selected={picked.includes(k)}><Card itemKey={k} /></Entry>
+                      <Entry itemKey={k} toggle={selectable(item) ? select : undefined} selected={isPicked.has(k)}><Card itemKey={k} /></Entry>
                       <Button small look="quiet" className="w-full" aria-label={`Fold: ${item.summary.headline}`} onClick={() => closeRow(k)}>Fold</Button>
                     </>
                   ) : (
-                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={picked.includes(k)} now={now} onOpen={openRow} onSelect={select} onSay={say} onNear={near} />
+                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={isPicked.has(k)} now={now} onOpen={openRow} onSelect={select} onSay={say} onNear={near} />
                   )}
                 </div>
               );
