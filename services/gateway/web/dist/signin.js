@@ -83,7 +83,18 @@ async function ceremony(path, use, more = {}) {
 
 function enter(out) {
   localStorage.setItem(SESSION, JSON.stringify({ token: out.token, expires_at: out.expires_at }));
-  location.replace("/");
+  location.replace(`/${place()}`);
+}
+
+// Where somebody wanted to go before signing in; the app notes it.
+function place() {
+  try {
+    const kept = JSON.parse(localStorage.getItem("banksman.after") ?? "{}");
+    localStorage.removeItem("banksman.after");
+    return typeof kept.hash === "string" && kept.hash.startsWith("#/") && Date.now() - kept.at < 15 * 60_000 ? kept.hash : "";
+  } catch {
+    return "";
+  }
 }
 
 function say(title, words) {
