@@ -218,7 +218,7 @@ func TestClaimsOfARuleAreCountedTogether_invariant1(t *testing.T) {
 	r := shell("raced", "make lint")
 	raw, err := hitl.Marshal(r)
 	require.NoError(t, err)
-	ask := &api.Asked{Ref: ref(r), Request: r, Digest: hitl.Digest(raw), Policy: hitl.Policy{Risk: "medium"}, RequestedAt: time.Now()}
+	ask := &api.Asked{Ref: ref(r), Request: r, Digest: hitl.Digest(raw), Policy: hitl.Policy{Risk: "low"}, RequestedAt: time.Now()}
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 40 {
@@ -245,7 +245,7 @@ func TestARevokedRuleDecidesNothingMore(t *testing.T) {
 	r := shell("on its way", "git status")
 	raw, err := hitl.Marshal(r)
 	require.NoError(t, err)
-	ask := &api.Asked{Ref: ref(r), Request: r, Digest: hitl.Digest(raw), Policy: hitl.Policy{Risk: "medium"}, RequestedAt: time.Now()}
+	ask := &api.Asked{Ref: ref(r), Request: r, Digest: hitl.Digest(raw), Policy: hitl.Policy{Risk: "low"}, RequestedAt: time.Now()}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	var revoked atomic.Bool
@@ -291,7 +291,7 @@ func TestARuleEndsByTheServersClock_invariant9(t *testing.T) {
 	first := shell("in time", "git status")
 	w.ask(nc, first)
 	require.Equal(t, hitl.Allowed, outcome(t, g.Engine, first).Outcome)
-	ask := &api.Asked{Ref: ref(first), Request: first, Digest: "d", Policy: hitl.Policy{Risk: "medium"}}
+	ask := &api.Asked{Ref: ref(first), Request: first, Digest: "d", Policy: hitl.Policy{Risk: "low"}}
 	// What was asked after its end is not its business, whatever this clock says.
 	ask.RequestedAt = made.ExpiresAt
 	c, err := g.book.Claim(t.Context(), ask)
