@@ -35,6 +35,7 @@ export class Product {
   private port = 0;
   private token = "";
   private readonly askers: Asker[] = [];
+  private readonly commands: Process[] = [];
   readonly env: Record<string, string>;
   readonly data: string;
 
@@ -83,7 +84,9 @@ export class Product {
 
   /** A command of the terminal, in the background. */
   command(...args: string[]): Process {
-    return new Process("banksman", [...args, "--data", this.data], this.env);
+    const p = new Process("banksman", [...args, "--data", this.data], this.env);
+    this.commands.push(p);
+    return p;
   }
 
   /** An agent's worker that asks. */
@@ -104,7 +107,7 @@ export class Product {
   }
 
   async end(): Promise<void> {
-    for (const a of this.askers) await a.kill();
+    for (const p of [...this.askers, ...this.commands]) await p.kill();
     await this.line?.close();
     await this.up.kill();
     rmSync(this.home, { recursive: true, force: true });
