@@ -202,16 +202,6 @@ func (j *JetStream) Request(ctx context.Context, ref subject.Ref) (*Message, err
 	return m.message(), nil
 }
 
-// At reads the first message of a stream at a sequence or after it, through the
-// leader; ErrNotFound if there is none.
-func (j *JetStream) At(ctx context.Context, stream string, seq uint64) (*Message, error) {
-	m, err := j.get(ctx, stream, getRequest{Seq: max(seq, 1), Next: ">"})
-	if err != nil {
-		return nil, err
-	}
-	return m.message(), nil
-}
-
 // DeleteRequest implements Journal.
 func (j *JetStream) DeleteRequest(ctx context.Context, seq uint64) error {
 	err := j.call(ctx, "STREAM.MSG.DELETE."+Requests, spec{"seq": seq, "no_erase": true}, nil)

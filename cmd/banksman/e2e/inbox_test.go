@@ -43,6 +43,7 @@ func TestInboxOfManyAndTheirHistory(t *testing.T) {
 	p.holds(`document.querySelectorAll('article[data-row]').length === 10`)
 	// What a row shows whole and of low risk it decides itself.
 	alone := byCommand["Read"]
+	p.run(chromedp.ScrollIntoView(chromedp.CSS(testID("row-" + alone)))) // what is far off is not fetched yet
 	p.click(testID("row-" + alone + "-approve"))
 	p.holds(fmt.Sprintf(`document.querySelector('%s').innerText.includes('Approved once by you')`, testID("row-"+alone)))
 	require.Zero(t, askers[7].wait(), askers[7].output())

@@ -45,7 +45,6 @@ type Record interface {
 	Position(ctx context.Context, stream string) (journal.Position, error)
 	Read(ctx context.Context, stream string, from uint64, filters []string, fn func(journal.Message) error) error
 	Last(ctx context.Context, stream string, filters []string, fn func(journal.Message) error) error
-	At(ctx context.Context, stream string, seq uint64) (*journal.Message, error)
 }
 
 // Options wire a History. All are required.
@@ -112,18 +111,23 @@ func (h *History) Search(ctx context.Context, s role.Set, q Query) (wire.ListRep
 	return out, h.trails(ctx, s, out.Interactions)
 }
 
-// skip finds the end of what was stored before t.
+// skip moves the end back to what was stored before t, or a little later: what
+// is left of that is looked at like anything else.
 func (h *History) skip(ctx context.Context, lo, hi uint64, t time.Time) (uint64, error) {
-	for lo < hi {
+	for hi-min(lo, hi) > firstSpan {
 		mid := lo + (hi-lo)/2
-		m, err := h.Record.At(ctx, journal.Decisions, mid)
+		var first *journal.Message
+		err := h.Record.Read(ctx, journal.Decisions, mid, nil, func(m journal.Message) error {
+			first = &m
+			return errEnd
+		})
 		switch {
-		case errors.Is(err, journal.ErrNotFound), err == nil && (m.Seq >= hi || m.Time.After(t)):
-			hi = mid
-		case err != nil:
+		case err != nil && !errors.Is(err, errEnd):
 			return 0, err
+		case first == nil || first.Seq >= hi || first.Time.After(t):
+			hi = mid
 		default:
-			lo = m.Seq + 1
+			lo = first.Seq + 1
 		}
 	}
 	return hi, nil

@@ -56,7 +56,7 @@ type shelf struct {
 // counted counts what a search reads.
 type counted struct {
 	history.Record
-	messages, ats int
+	messages int
 }
 
 func (c *counted) Read(ctx context.Context, stream string, from uint64, filters []string, fn func(journal.Message) error) error {
@@ -64,11 +64,6 @@ func (c *counted) Read(ctx context.Context, stream string, from uint64, filters 
 		c.messages++
 		return fn(m)
 	})
-}
-
-func (c *counted) At(ctx context.Context, stream string, seq uint64) (*journal.Message, error) {
-	c.ats++
-	return c.Record.At(ctx, stream, seq)
 }
 
 func newShelf(t *testing.T, change ...func(*history.Options)) *shelf {
@@ -355,8 +350,8 @@ func TestOneSearchReadsABoundedPart(t *testing.T) {
 	require.LessOrEqual(t, s.read.messages, 65)
 	s.read.messages = 0
 	page = s.search(role.Everything(), history.Query{Until: time.Now().Add(-time.Hour), Limit: 1})
-	require.Zero(t, s.read.messages)
-	require.Positive(t, s.read.ats)
+	require.Less(t, s.read.messages, 100, "it looked at what is newer")
+	require.Empty(t, page.Interactions)
 	require.Empty(t, page.Next)
 }
 

@@ -51,7 +51,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
     // Before it comes into sight: it may grow by what it learns.
     const o = new IntersectionObserver((entries) => {
       if (entries.some((e) => e.isIntersecting)) onNear(key);
-    }, { rootMargin: "600px 0px" });
+    }, { root: el.closest("[data-scroll]"), rootMargin: "600px 0px" });
     o.observe(el);
     return () => o.disconnect();
   }, [lacks, key, onNear]);
