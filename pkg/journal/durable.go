@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/journal/internal/held"
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
@@ -43,16 +44,16 @@ func (j *JetStream) consume(ctx context.Context, stream, name string, workers in
 		return err
 	}
 	defer p.Close()
-	h := &held{nc: j.nc, msgs: map[string]hold{}}
+	h := held.New(j.nc, tellEvery, HoldLimit)
 	stop := make(chan struct{}) // closed below
 	var telling sync.WaitGroup
-	telling.Go(func() { h.tell(stop) })
+	telling.Go(func() { h.Tell(stop) })
 	work := make(chan taken) // closed below, by the only sender
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for t := range work {
-				h.begin(t.msg)
+				h.Begin(t.msg)
 				fn(ctx, j.delivery(t, h))
 			}
 		})
@@ -72,7 +73,7 @@ type taken struct {
 	meta pull.Meta
 }
 
-func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held, work chan<- taken, gather time.Duration, what string) error {
+func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held.Set, work chan<- taken, gather time.Duration, what string) error {
 	// What has come and waits behind another message is held, too.
 	look := time.NewTicker(tellEvery)
 	defer look.Stop()
@@ -90,7 +91,7 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held, work chan
 		switch sig {
 		case pull.Message:
 			b, missing = backoff{}, false
-			h.add(m)
+			h.Add(m)
 			to := work
 			if gather > 0 && !burst && !pause(ctx, gather) {
 				to = nil // nobody begins with it any more
@@ -101,7 +102,7 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held, work chan
 				case to <- taken{m, mt}:
 					given = true
 				case <-look.C:
-					p.Ahead(h.add)
+					p.Ahead(h.Add)
 				case <-ctx.Done():
 					j.giveBack(m, h)
 					return ctx.Err()
@@ -130,19 +131,19 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held, work chan
 	}
 }
 
-func (j *JetStream) giveBack(m *nats.Msg, h *held) {
-	h.drop(m)
+func (j *JetStream) giveBack(m *nats.Msg, h *held.Set) {
+	h.Drop(m)
 	_ = j.nc.Publish(m.Reply, []byte(nak)) // unheard, it goes to another process a little later
 }
 
-func (j *JetStream) delivery(t taken, h *held) Delivery {
+func (j *JetStream) delivery(t taken, h *held.Set) Delivery {
 	m := t.msg
 	var used atomic.Bool
 	answer := func(word string) error {
 		if used.Swap(true) {
 			return nil
 		}
-		h.drop(m)
+		h.Drop(m)
 		if err := j.nc.Publish(m.Reply, []byte(word)); err != nil {
 			return fmt.Errorf("journal: acknowledge %s: %w", m.Subject, err)
 		}

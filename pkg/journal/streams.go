@@ -43,6 +43,10 @@ const (
 	HoldLimit = 10 * time.Second
 )
 
+// tellEvery is how often the server hears of a message in hand; several times in
+// AckWait, so that a busy process is not taken for a dead one.
+const tellEvery = AckWait / 5
+
 // otherAckWait is the same for those who do not say so.
 const otherAckWait = 10 * time.Second
 
