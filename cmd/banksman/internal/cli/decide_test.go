@@ -74,7 +74,7 @@ func TestAskIsDecidedFromTheTerminal(t *testing.T) {
 	r = run(t, cli.Decide, in.dir, "", id, "deny", "--message", "not now", "--digest", ix.Digest)
 	require.Equal(t, cli.ExitOK, r.code, r.err.String())
 	require.Equal(t, hitl.Accepted, decode[wire.Receipt](t, r).Status)
-	require.Contains(t, r.err.String(), "run a shell command")
+	require.Contains(t, r.err.String(), "cli wants to run echo")
 	require.Contains(t, r.err.String(), "echo ⟦U+202E⟧evil ⟦U+001B⟧[31m")
 	require.Contains(t, r.err.String(), "Clean⟦U+001B⟧[2J up")
 	require.NotContains(t, r.err.String(), "\x1b")

@@ -28,10 +28,12 @@ export interface ReceiptProps {
   now: number;
   /** Which session, where that is not plain from the place. */
   where?: string;
+  /** Gets the whole of an item that the store does not have. */
+  fetch?: () => void;
 }
 
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
-export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
+export function Receipt({ item, me, lost, now, where, fetch }: ReceiptProps) {
   const { summary, outcome, decision } = item;
   const { drafts } = useCards();
   const [unsent, setUnsent] = useState(() => (me ? "" : draftText(drafts.load(summary.key))));
@@ -43,7 +45,7 @@ export function Receipt({ item, me, lost, now, where }: ReceiptProps) {
         <div className="min-w-0 flex-1">
           <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
           <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
-          {summary.kind === "approval" && <Asked item={item} />}
+          {summary.kind === "approval" && <Asked item={item} fetch={fetch} />}
           {AnswerView && <AnswerView item={item} />}
           {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">The agent was told: </span><Verbatim text={decision.message} /></p>}
           {decision?.principal.kind === "rule" && decision.comment && <p className="verbatim mt-1 text-sm text-faint"><Verbatim text={decision.comment} /></p>}
@@ -72,18 +74,20 @@ export function Badge({ outcome }: { outcome: Outcome | undefined }) {
   );
 }
 
-function Asked({ item }: { item: Item }) {
+function Asked({ item, fetch }: { item: Item; fetch: (() => void) | undefined }) {
   const { summary } = item;
   const app = useCards();
   // A list brings no bodies. What was asked is shown as it was on the card, so it is fetched.
-  const fetch = () => {
-    if (!summary.body && item.load === "idle") void app.client.load(summary.key);
+  const opened = () => {
+    if (summary.body || item.load !== "idle") return;
+    if (fetch) fetch();
+    else void app.client.load(summary.key);
   };
   const blocks = summary.body?.blocks ?? [];
   const line = blocks.find((b) => b.form === "command" || b.form === "path")?.text ?? summary.tool_input ?? "";
   if (line === "" && blocks.length === 0) return null;
   return (
-    <details className="group mt-1" onToggle={(e) => { if (e.currentTarget.open) fetch(); }}>
+    <details className="group mt-1" onToggle={(e) => { if (e.currentTarget.open) opened(); }}>
       <summary className="flex list-none items-baseline gap-2 rounded text-sm [&::-webkit-details-marker]:hidden max-md:min-h-11 max-md:items-center">
         <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>
         <span className="flex-none text-[13px] text-faint underline underline-offset-2">{blocks.length > 0 || line !== "" ? <><span className="group-open:hidden">all of it</span><span className="hidden group-open:inline">fold</span></> : null}</span>

@@ -145,19 +145,25 @@ function searchOf(f: typeof nothing): DecisionSearch {
 function Entry({ ix, now, me, session, known }: { ix: Interaction; now: number; me: boolean; session: string | undefined; known: boolean }) {
   const app = useApp();
   const [whole, setWhole] = useState<Interaction>();
+  const [load, setLoad] = useState<Item["load"]>("idle");
   const [problem, setProblem] = useState("");
+  const fetch = () => {
+    setProblem("");
+    setLoad("loading");
+    app.gateway.call<Interaction>("GET", `/api/interactions/${encodeURIComponent(ix.key)}`).then(
+      (found) => { setWhole(found); setLoad("idle"); },
+      (e: unknown) => { setLoad("failed"); setProblem(e instanceof Error ? e.message : String(e)); },
+    );
+  };
   const shown = whole ?? ix;
   const { id: _i, state: _s, outcome, decision, trail, ...summary } = shown;
-  const item: Item = { summary, closed: true, outcome, decision, trail: trail ?? [], load: "idle", watched: false };
+  const item: Item = { summary, closed: true, outcome, decision, trail: trail ?? [], load, watched: false };
   return (
     <li className="px-5 py-4 [contain-intrinsic-size:auto_96px] [content-visibility:auto] max-md:px-4">
-      <Receipt key={whole ? "whole" : "short"} item={item} me={me} lost={false} now={now} where={origin(summary, session).join(" · ")} />
+      <Receipt item={item} me={me} lost={false} now={now} where={origin(summary, session).join(" · ")} fetch={fetch} />
       <p className="mt-1 ml-9 flex flex-wrap items-center gap-x-4 text-[13px]">
-        {!summary.body && summary.digest !== "" && (
-          <button type="button" className="text-accent underline-offset-2 hover:underline max-md:min-h-11" onClick={() => {
-            setProblem("");
-            app.gateway.call<Interaction>("GET", `/api/interactions/${encodeURIComponent(ix.key)}`).then(setWhole, (e: unknown) => setProblem(e instanceof Error ? e.message : String(e)));
-          }}>Fetch all that was asked</button>
+        {!summary.body && summary.digest !== "" && (summary.kind !== "approval" || load === "failed") && (
+          <button type="button" disabled={load === "loading"} className="text-accent underline-offset-2 hover:underline max-md:min-h-11" onClick={fetch}>Fetch all that was asked</button>
         )}
         <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={interactionHref(ix.key)}>Open it</a>
         {known && <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={sessionHref(ix.session_key)}>Open its session</a>}

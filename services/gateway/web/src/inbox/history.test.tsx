@@ -1,4 +1,4 @@
-import { act, screen, waitFor, within } from "@testing-library/react";
+import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "@banksman/client";
 import { ada, at, bash, closed, decision, processState } from "@banksman/client/testing";
@@ -86,15 +86,20 @@ describe("history", () => {
     expect(asked(h)).toHaveLength(before);
   });
 
-  it("a large payload is fetched when it is wanted", async () => {
+  it("a large payload is fetched when it is wanted, and again where that failed", async () => {
     location.hash = "#/history";
     const h = online([]);
     const whole = past("big");
-    h.api.closed = [{ ...whole, body: undefined, tool_input: "make" }];
-    h.api.replies["GET /api/interactions/default.agents.big"] = whole;
+    h.api.closed = [{ ...whole, body: undefined, tool_input: "make", cut: true }];
     const { user } = mount(h);
-    await user.click(await screen.findByText("Fetch all that was asked"));
+    const details = (await screen.findByTestId("receipt-big")).querySelector("details")!;
+    expect(screen.queryByText("Fetch all that was asked")).toBeNull();
+    act(() => { details.open = true; fireEvent(details, new Event("toggle")); });
+    expect(await screen.findByText("This is its beginning. The whole could not be fetched.")).toBeInTheDocument();
+    h.api.replies["GET /api/interactions/default.agents.big"] = whole;
+    await user.click(screen.getByText("Fetch all that was asked"));
     await waitFor(() => expect(screen.getByTestId("receipt-big")).toHaveTextContent("make big"));
+    expect(screen.queryByRole("alert")).toBeNull();
   });
 
   it("says that newer ones came, and moves nothing by itself", async () => {
