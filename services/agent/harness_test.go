@@ -415,7 +415,8 @@ func (w *world) begin(st hitl.Start) string {
 	return st.SessionID
 }
 
-// command sends one and waits for its reply.
+// command sends one and waits for its reply. A worker claims a session before it
+// listens for its commands: in that instant nobody does, and people try again.
 func (w *world) command(session string, c hitl.Command) hitl.CommandReply {
 	w.t.Helper()
 	c.V = 1
@@ -424,7 +425,11 @@ func (w *world) command(session string, c hitl.Command) hitl.CommandReply {
 	}
 	raw, err := json.Marshal(c)
 	require.NoError(w.t, err)
-	m, err := w.nc.Request(subject.Command(subject.NewSession(bus.DefaultTenant, "agents", session)), raw, patience)
+	var m *nats.Msg
+	require.Eventually(w.t, func() bool {
+		m, err = w.nc.Request(subject.Command(subject.NewSession(bus.DefaultTenant, "agents", session)), raw, patience)
+		return !errors.Is(err, nats.ErrNoResponders)
+	}, patience, 10*time.Millisecond)
 	require.NoError(w.t, err)
 	var reply hitl.CommandReply
 	require.NoError(w.t, json.Unmarshal(m.Data, &reply))
