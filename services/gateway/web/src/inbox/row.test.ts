@@ -11,7 +11,7 @@ describe("what a row may decide", () => {
   });
 
   it("a few lines of JSON", () => {
-    const json = { label: "Input", form: "json", text: '{\n  "pattern": "TODO"\n}' };
+    const json = { label: "Input", form: "json", text: '{\n  "pattern": "main"\n}' };
     expect(rowOffer(summary("a", { ...low, body: body({ blocks: [json] }) }))).toMatchObject({ may: "approve" });
     expect(rowOffer(summary("a", { ...low, body: body({ blocks: [{ ...json, text: "{\n\n\n\n\n}" }] }) }))).toEqual({ may: "look" });
   });
