@@ -69,6 +69,7 @@ type Book struct {
 	log    *slog.Logger
 	now    func() time.Time
 	loaded chan struct{} // closed when all rules were read once
+	heard  uint64        // the newest revision that Follow was told of; its own
 
 	mu       sync.Mutex
 	rules    map[string]*entry
@@ -151,9 +152,10 @@ func (b *Book) Follow(ctx context.Context, changed func()) error {
 				}
 			default:
 				b.take(e)
-			}
-			if tell == nil {
-				tell = time.After(quiet)
+				if e.Revision() > b.heard && tell == nil {
+					tell = time.After(quiet)
+				}
+				b.heard = max(b.heard, e.Revision())
 			}
 		}
 	}
