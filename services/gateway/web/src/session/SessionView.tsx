@@ -49,7 +49,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
             setStick(el.scrollHeight - el.scrollTop - el.clientHeight < 40);
           }}>
           <div className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
-            {transcript?.loading && entries.length === 0 && <p role="status" className="text-sm text-faint">Loading the conversation…</p>}
+            {transcript?.loading && entries.length === 0 && <p role="status" className="text-sm text-faint">{transcript.missing ? "No worker has taken this session yet. It appears here as soon as one does." : "Loading the conversation…"}</p>}
             <Transcript entries={all} session={sessionKey} now={now} />
             {session?.error && <div className="mt-4"><Notice tone="amber" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
             {session && <Status session={session} now={now} />}

@@ -60,10 +60,10 @@ describe("session view", () => {
 
   it("subscribes, again after a reconnect from where it was, and leaves with the screen", () => {
     const { h, push, unmount } = open();
-    expect(lastOf(h, "subscribe")).toEqual({ type: "subscribe", session_id: KEY });
+    expect(lastOf(h, "subscribe")).toEqual({ type: "subscribe", session_id: KEY, ref: expect.any(String) });
     push(events(ev("text", { role: "assistant", text: "hi" })));
     push(hello({ recovered: true }));
-    expect(lastOf(h, "subscribe")).toEqual({ type: "subscribe", session_id: KEY, from: "e1" });
+    expect(lastOf(h, "subscribe")).toEqual({ type: "subscribe", session_id: KEY, ref: expect.any(String), from: "e1" });
     unmount();
     expect(lastOf(h, "unsubscribe")).toEqual({ type: "unsubscribe", session_id: KEY });
   });

@@ -4,7 +4,7 @@ import { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInterac
 import type { Action } from "./reducer.ts";
 import { type Item, pendingCount, pendingKeys, type Session, type State } from "./state.ts";
 import { createStore, type Store } from "./store.ts";
-import { newId } from "./timing.ts";
+import { backoff, newId } from "./timing.ts";
 import type { Call, ConnStatus, Transport } from "./transport.ts";
 import type { ClientFrame, ClientType, Decision, Event, InFrame, Receipt } from "./wire.ts";
 
@@ -64,6 +64,8 @@ export class Client extends Emitter<ClientEvents> {
   private readonly transport: Transport;
   private readonly waiting = new Map<string, Waiting>(); // by ref
   private readonly followed = new Map<string, number>();
+  private readonly asked = new Map<string, string>(); // ref of a subscribe frame -> session
+  private readonly refusals = new Map<string, { n: number; timer: ReturnType<typeof setTimeout> | undefined }>(); // by session
   private extraFor = 0;
 
   constructor(o: ClientOptions) {
@@ -87,6 +89,7 @@ export class Client extends Emitter<ClientEvents> {
   }
 
   stop(): void {
+    for (const session of [...this.refusals.keys()]) this.forget(session);
     this.transport.close();
   }
 
@@ -217,6 +220,7 @@ export class Client extends Emitter<ClientEvents> {
         return;
       }
       this.followed.delete(session);
+      this.forget(session);
       this.transport.send({ type: "unsubscribe", session_id: session });
     };
     o.signal?.addEventListener("abort", end);
@@ -232,7 +236,10 @@ export class Client extends Emitter<ClientEvents> {
     if (before.snapshot === "loading" && after.snapshot === "ready") this.emit("ready", { pending: pendingCount(after) });
     if (before.items !== after.items && this.has("pending", "closed")) this.compare(before, after);
     if (before.sessions !== after.sessions) {
-      for (const [key, session] of Object.entries(after.sessions)) if (before.sessions[key] !== session) this.emit("session", session);
+      for (const [key, session] of Object.entries(after.sessions)) {
+        if (!before.sessions[key] && this.refusals.has(key)) this.subscribe(key);
+        if (before.sessions[key] !== session) this.emit("session", session);
+      }
     }
     if (this.has("count")) {
       const n = pendingCount(after);
@@ -267,6 +274,12 @@ export class Client extends Emitter<ClientEvents> {
   }
 
   private receipt(r: Receipt): void {
+    const session = r.ref && this.asked.get(r.ref);
+    if (session) {
+      this.asked.delete(r.ref!);
+      this.answered(session, r);
+      return;
+    }
     if (r.ref) {
       this.waiting.get(r.ref)?.settle(r);
       const key = this.state.refs[r.ref];
@@ -277,14 +290,44 @@ export class Client extends Emitter<ClientEvents> {
   }
 
   private afterHello(): void {
+    this.asked.clear(); // their answers went with the old connection
     for (const session of this.followed.keys()) this.subscribe(session);
     // Their receipts may have gone with the old connection. The gateway knows a repeat.
     for (const w of this.waiting.values()) this.transport.send(w.frame);
   }
 
   private subscribe(session: string): void {
+    clearTimeout(this.refusals.get(session)?.timer);
     const from = this.state.transcripts[session]?.cursor;
-    this.transport.send({ type: "subscribe", session_id: session, ...(from ? { from } : {}) });
+    const ref = newId();
+    this.asked.set(ref, session);
+    this.transport.send({ type: "subscribe", session_id: session, ref, ...(from ? { from } : {}) });
+  }
+
+  /**
+   * A session that was just started is known to no gateway until a worker takes it:
+   * one that is refused is asked for again when it appears. What the gateway could
+   * not do is asked for again by itself.
+   */
+  private answered(session: string, r: Receipt): void {
+    if (!this.followed.has(session)) return;
+    if (r.status === "accepted") {
+      this.forget(session);
+      this.dispatch({ kind: "followed", session, missing: false });
+      return;
+    }
+    const old = this.refusals.get(session);
+    clearTimeout(old?.timer);
+    const n = old?.n ?? 0;
+    const unknown = r.status === "not_found";
+    const timer = unknown && !this.state.sessions[session] ? undefined : setTimeout(() => this.subscribe(session), 100 + backoff(n));
+    this.refusals.set(session, { n: n + 1, timer });
+    if (unknown) this.dispatch({ kind: "followed", session, missing: true });
+  }
+
+  private forget(session: string): void {
+    clearTimeout(this.refusals.get(session)?.timer);
+    this.refusals.delete(session);
   }
 
   /** Waits for the receipt of what was just sent. */

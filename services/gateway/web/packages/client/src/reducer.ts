@@ -17,6 +17,7 @@ export type Action =
   | { kind: "history-ready"; interactions: Interaction[] }
   | { kind: "extra"; interactions: Interaction[] }
   | { kind: "subscribe"; session: string }
+  | { kind: "followed"; session: string; missing: boolean }
   | { kind: "cli-logins"; requests: { code: string; name: string }[] }
   | { kind: "cli-login-done"; code: string }
   | { kind: "signed-in-seen" }
@@ -58,6 +59,11 @@ export function reduce(s: State, a: Action): State {
     case "subscribe": {
       if (s.transcripts[a.session]) return s;
       return { ...s, transcripts: { ...s.transcripts, [a.session]: emptyTranscript } };
+    }
+    case "followed": {
+      const old = s.transcripts[a.session];
+      if (!old || (old.missing ?? false) === a.missing) return s;
+      return { ...s, transcripts: { ...s.transcripts, [a.session]: { ...old, missing: a.missing } } };
     }
     case "cli-logins": {
       // The list was asked for before some of the announcements came.

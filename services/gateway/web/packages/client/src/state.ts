@@ -42,6 +42,8 @@ export interface Transcript {
   entries: Entry[];
   cursor: string;
   loading: boolean;
+  /** The gateway knows no such session: no worker has taken it yet, or it is long gone. */
+  missing?: boolean;
   next: number; // names entries
 }
 

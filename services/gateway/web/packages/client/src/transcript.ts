@@ -16,6 +16,7 @@ export function applyEvents(old: Transcript, f: Events): Transcript {
   }
   if (f.cursor) t.cursor = f.cursor;
   t.loading = f.more === true;
+  t.missing = false;
   return t;
 }
 

@@ -245,6 +245,18 @@ describe.each(Object.entries(worlds))("D0-30 over %s", (_name, make) => {
     expect(texts(c)).toHaveLength(10);
   });
 
+  it("a session that is followed before anybody knows it: its conversation comes once it is there", async () => {
+    const w = await world(make);
+    const c = w.client();
+    await c.ready();
+    const end = c.follow(S1);
+    await until(c, () => c.state.transcripts[S1]?.missing === true);
+    w.memory.ask(bash("first"));
+    await until(c, () => c.state.transcripts[S1]?.entries.length === 1);
+    expect(c.state.transcripts[S1]).toMatchObject({ loading: false, missing: false });
+    end();
+  });
+
   it("an answer whose receipt went with the connection is sent again with its ref, and counts once", async () => {
     const w = await world(make);
     const a = bash("a");

@@ -12,10 +12,15 @@ const make = {
 };
 const clients = { ws: make.ws(), http: make.http() };
 const all = Object.values(clients);
-for (const c of all) c.start();
+const refused = [];
+for (const c of all) {
+  c.on("receipt", (r) => r.error && refused.push(r));
+  c.start();
+}
 const limit = setTimeout(() => {
   console.error("it takes too long");
-  for (const c of all) console.error(JSON.stringify({ conn: c.state.conn, waits: c.pending().map((i) => i.summary.title), transcripts: c.state.transcripts }));
+  for (const c of all) console.error(JSON.stringify({ conn: c.state.conn, waits: c.pending().map((i) => i.summary.title), transcripts: c.state.transcripts }).slice(0, 2000));
+  console.error(JSON.stringify({ refused }));
   process.exit(1);
 }, 50_000);
 

@@ -58,7 +58,13 @@ export async function serve(memory: MemoryGateway, people: Map<string, Principal
           subs.get(f.session_id!)?.abort();
           subs.set(f.session_id!, own);
           life.signal.addEventListener("abort", () => own.abort());
-          host.subscribe(f.session_id!, { from: f.from ?? "", signal: own.signal }, send).catch((e: unknown) => {
+          let told = false;
+          const first = (frames: InFrame[]) => {
+            if (f.ref && !told) receipt(f, { status: "accepted" });
+            told = true;
+            send(frames);
+          };
+          host.subscribe(f.session_id!, { from: f.from ?? "", signal: own.signal }, first).catch((e: unknown) => {
             if (f.ref) receipt(f, refusal(e));
           });
           return;
