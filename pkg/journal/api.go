@@ -229,6 +229,7 @@ type consumerInfo struct {
 	Name       string          `json:"name"`
 	Config     json.RawMessage `json:"config"`
 	NumPending uint64          `json:"num_pending"`
+	NumWaiting int             `json:"num_waiting"` // readers that wait for the next message
 	AckFloor   struct {
 		Stream uint64 `json:"stream_seq"`
 	} `json:"ack_floor"`

@@ -293,6 +293,14 @@ func (j *JetStream) Floors(ctx context.Context) (intake, sweeper uint64, err err
 	return in.AckFloor.Stream, sw.AckFloor.Stream, nil
 }
 
+// NotifierListens reports whether a notifier of a tenant waits for the next event
+// right now. One that is busy with an event does not wait for a moment.
+func (j *JetStream) NotifierListens(ctx context.Context, tenant string) (bool, error) {
+	var info consumerInfo
+	err := j.call(ctx, "CONSUMER.INFO."+Events+"."+NotifierDurable(tenant), nil, &info)
+	return info.NumWaiting > 0, err
+}
+
 // Position implements Journal.
 func (j *JetStream) Position(ctx context.Context, stream string) (Position, error) {
 	var info streamInfo

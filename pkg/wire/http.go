@@ -60,6 +60,15 @@ type SessionList struct {
 	Sessions []ProcessState `json:"sessions"`
 }
 
+// Services tells who stands ready beside the gateway.
+type Services struct {
+	// Runtimes are what the reachable workers can start; empty: no worker.
+	Runtimes []string `json:"runtimes"`
+	// Notifier is listening where a notifier would hear of a request, silent
+	// where none does, and unknown where that could not be found out.
+	Notifier string `json:"notifier"`
+}
+
 // SessionStarted names a session that was asked for, by its key.
 type SessionStarted struct {
 	SessionID string `json:"session_id"`

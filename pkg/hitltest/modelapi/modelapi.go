@@ -311,7 +311,18 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	if st.Respond != nil {
 		blocks = st.Respond(req)
 	}
-	if err := stream(w, req, st.Step, blocks); err != nil && r.Context().Err() == nil {
+	wait := func(name string) bool {
+		s.mu.Lock()
+		c := s.gate(name)
+		s.mu.Unlock()
+		select {
+		case <-c:
+			return true
+		case <-r.Context().Done():
+			return false
+		}
+	}
+	if err := stream(w, req, st.Step, blocks, wait); err != nil && r.Context().Err() == nil {
 		s.fault(fmt.Errorf("%s: %w", st.describe(), err))
 	}
 }

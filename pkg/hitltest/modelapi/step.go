@@ -75,10 +75,18 @@ func (e Result) fits(g ToolResult) bool {
 type Block struct {
 	text, id, name, input string
 	tool                  bool
+	pause                 string // a gate
 }
 
 // Text is a text block.
 func Text(s string) Block { return Block{text: s} }
+
+// PauseAt is the block that stops after its first piece until the gate of that
+// name is released; no name: it does not stop.
+func (b Block) PauseAt(gate string) Block {
+	b.pause = gate
+	return b
+}
 
 // ToolUse is a tool call. input is a JSON object and goes out byte for byte.
 func ToolUse(id, name, input string) Block {

@@ -10,8 +10,9 @@ import (
 // chunkBytes is the size of one delta; small enough that inputs come in pieces.
 const chunkBytes = 48
 
-// stream writes a reply as server-sent events.
-func stream(w http.ResponseWriter, req *Request, st Step, blocks []Block) error {
+// stream writes a reply as server-sent events. wait waits at a gate; it reports
+// false where nobody reads any more.
+func stream(w http.ResponseWriter, req *Request, st Step, blocks []Block, wait func(gate string) bool) error {
 	stop := st.Stop
 	for _, b := range blocks {
 		if err := b.validate(); err != nil {
@@ -41,7 +42,10 @@ func stream(w http.ResponseWriter, req *Request, st Step, blocks []Block) error 
 			kind, field, data = "input_json_delta", "partial_json", b.input
 		}
 		out.send("content_block_start", map[string]any{"index": i, "content_block": start})
-		for _, piece := range split(data) {
+		for n, piece := range split(data) {
+			if n == 1 && b.pause != "" && !wait(b.pause) {
+				panic(http.ErrAbortHandler)
+			}
 			out.send("content_block_delta", map[string]any{"index": i, "delta": map[string]any{"type": kind, field: piece}})
 		}
 		out.send("content_block_stop", map[string]any{"index": i})

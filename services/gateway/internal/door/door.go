@@ -19,8 +19,8 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 )
 
-// Options wire a Door. Engine, Asker, History, Auth, Rules, Logger, Web and Hosts
-// are required.
+// Options wire a Door. Engine, Asker, History, NotifierListens, Auth, Rules, Logger,
+// Web and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
@@ -28,6 +28,8 @@ type Options struct {
 	History interface {
 		Search(ctx context.Context, s role.Set, q history.Query) (wire.ListReply, error)
 	}
+	// NotifierListens reports whether a notifier waits for the next event.
+	NotifierListens func(context.Context) (bool, error)
 	Auth   *auth.Store
 	Rules  *rulebook.Desk
 	Logger *slog.Logger
@@ -54,6 +56,7 @@ type Door struct {
 	hub     *socket.Hub
 	leaving chan struct{} // closed when Run's context has ended
 	streams counter
+	alerts  alerts
 	handler http.Handler
 	// patterns are the routes, for comparing them with what is published.
 	patterns []string

@@ -125,6 +125,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 		Hosts: []string{l.Addr().String()}, DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents",
 		Limits: socket.Limits{Tick: 5 * time.Millisecond},
 	}
+	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
 	nc, _ := servers.Load(store)
 	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Rights})
 	require.NoError(t, err)

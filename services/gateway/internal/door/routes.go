@@ -63,6 +63,7 @@ func (d *Door) routes() *http.ServeMux {
 	with("GET /api/interactions/{id}", d.interaction)
 	with("POST /api/interactions/{id}/decision", d.decision)
 	d.ruling(with)
+	with("GET /api/services", d.services)
 	with("GET /api/events", d.feed)
 	with("GET /api/sessions", d.sessions)
 	with("POST /api/sessions", d.startSession)

@@ -137,9 +137,9 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
             )}
           </p>
         </header>
-        {!known && <Notice tone="amber" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
+        {!known && <Notice tone="strong" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
         {!summary.body && (item.load === "failed" ? (
-          <Notice tone="amber" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => void app.client.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
+          <Notice tone="strong" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => void app.client.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
         ) : (
           <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
         ))}
@@ -167,17 +167,17 @@ function Standing({ summary, card, send, offline, unreachable }: { summary: Summ
   const notes: ReactNode[] = [];
   if (card === "sending") notes.push(<p key="sending" role="status" className="text-sm text-soft">Sent. Waiting for the server’s word…</p>);
   if (card === "unsure") notes.push(
-    <Notice key="unsure" tone="amber" icon={<Clock size={16} />}>{send?.status === "unavailable" ? `The server could not store it${send.error ? `: ${send.error}` : ""}. ` : "No word from the server yet. "}You can send it again: it counts only once.</Notice>,
+    <Notice key="unsure" tone="strong" icon={<Clock size={16} />}>{send?.status === "unavailable" ? `The server could not store it${send.error ? `: ${send.error}` : ""}. ` : "No word from the server yet. "}You can send it again: it counts only once.</Notice>,
   );
   if (card === "refused") notes.push(
-    <Notice key="refused" tone="amber" icon={<CircleAlert size={16} />}>
+    <Notice key="refused" tone="strong" icon={<CircleAlert size={16} />}>
       <p className="font-medium">{refusal(send)}</p>
       {/* A form's fields say theirs themselves. */}
       {send?.fields?.filter((f) => !fields.includes(f.field)).map((f) => <p key={f.field} className="verbatim"><code className="font-mono text-[13px]">{f.field}</code> {f.problem}</p>)}
     </Notice>,
   );
-  if (offline) notes.push(<Notice key="offline" tone="amber" icon={<WifiOff size={16} />}>No connection to the server. Decisions are off until it is back; what you wrote is kept.</Notice>);
-  if (unreachable) notes.push(<Notice key="unreachable" tone="amber" icon={<Unplug size={16} />}>The agent cannot be reached at the moment. You can still answer; it gets the answer when it is back.</Notice>);
+  if (offline) notes.push(<Notice key="offline" tone="strong" icon={<WifiOff size={16} />}>No connection to the server. Decisions are off until it is back; what you wrote is kept.</Notice>);
+  if (unreachable) notes.push(<Notice key="unreachable" tone="strong" icon={<Unplug size={16} />}>The agent cannot be reached at the moment. You can still answer; it gets the answer when it is back.</Notice>);
   return notes.length > 0 ? <div className="space-y-2">{notes}</div> : null;
 }
 

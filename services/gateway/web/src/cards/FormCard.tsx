@@ -112,7 +112,7 @@ function Field({ f, value, disabled, problem, onChange }: FieldProps) {
   const note = (hint || problem) && (
     <span id={about} className="block text-sm font-normal">
       {hint && <span className="verbatim text-soft"><Verbatim text={hint} /></span>}
-      {problem && <span role="alert" className="verbatim block font-medium text-amber">{f.label} {problem}</span>}
+      {problem && <span role="alert" className="verbatim block font-medium text-ink">{f.label} {problem}</span>}
     </span>
   );
   const name = <span className="verbatim"><Verbatim text={f.label} />{!f.required && <span className="ml-2 text-[13px] font-normal text-faint">optional</span>}</span>;

@@ -82,7 +82,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
           <div className="flex flex-wrap items-center justify-between gap-2">
             <p role="status" className="text-sm">
               {done.length > 0 && <span>{done.length} decided. </span>}
-              {failed.length > 0 && <strong className="text-amber">{failed.length} not: the reasons stand above. Nothing else about them has changed.</strong>}
+              {failed.length > 0 && <strong className="font-medium text-ink">{failed.length} not: the reasons stand above. Nothing else about them has changed.</strong>}
             </p>
             <Button look="solid" data-testid="batch-close" onClick={onClose}>Close</Button>
           </div>
@@ -90,7 +90,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
           <>
             <label htmlFor={`${id}-reason`} className="block text-sm text-soft">If you deny: why? Each agent reads this. It may stay empty.</label>
             <textarea id={`${id}-reason`} data-testid="batch-reason" rows={1} value={reason} disabled={sending !== ""} onChange={(e) => setReason(e.target.value)} className={`${inputClass} field-sizing-content max-h-40 min-h-11`} />
-            {offline && <p className="text-sm text-amber">No connection to the server. Decisions are off until it is back.</p>}
+            {offline && <p className="text-sm font-medium text-ink">No connection to the server. Decisions are off until it is back.</p>}
             {why !== "" && <p id={`${id}-why`} className="flex items-center gap-2 text-sm text-soft"><LockKeyhole size={15} aria-hidden />{why}</p>}
             <div className="flex items-center justify-between gap-2">
               <Button data-testid="batch-deny" disabled={off} busy={sending === "deny"} onClick={() => decide("deny", reason.trim() ? { decision: "deny", message: reason.trim() } : { decision: "deny" })}>Deny {open.length === 1 ? "it" : `all ${open.length}`}</Button>
@@ -136,8 +136,8 @@ function Listing({ item, n, fate, still, changed, session, onSeen, onDrop }: { i
       {body && blocks.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}
       <AgentWords parts={[{ label: "", text: summary.title === summary.headline ? "" : summary.title }, ...(body?.blocks ?? []).filter((b) => b.form === "text").map((b) => ({ label: b.label, text: b.text ?? "" })), { label: "", text: body?.message ?? "" }, { label: "Why it asks", text: body?.reason ?? "" }]} />
       {settled && <p className="text-sm text-soft">It was settled meanwhile and is left out.</p>}
-      {changed && !item.closed && <p className="text-sm text-amber">It is not the one that was selected and is left out. Look at it again.</p>}
-      {fate && <p data-testid={`fate-${summary.request_id}`} className={`text-sm font-medium ${!fate.done ? "text-amber" : item.outcome === "allowed" ? "text-green" : ""}`}>{fate.words}</p>}
+      {changed && !item.closed && <p className="text-sm font-medium text-ink">It is not the one that was selected and is left out. Look at it again.</p>}
+      {fate && <p data-testid={`fate-${summary.request_id}`} className={`text-sm font-medium ${!fate.done ? "text-ink" : item.outcome === "allowed" ? "text-green" : ""}`}>{fate.words}</p>}
     </li>
   );
 }

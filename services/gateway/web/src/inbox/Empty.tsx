@@ -1,11 +1,13 @@
-import { FlaskConical, Inbox as InboxIcon } from "lucide-react";
+import { Bell, BellOff, FlaskConical, Inbox as InboxIcon } from "lucide-react";
 import { useEffect, useState } from "react";
 import { Receipt } from "../cards/Receipt";
 import { useNow } from "../cards/useNow";
 import { origin } from "../cards/words";
 import { cardState } from "@banksman/client";
+import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
-import { Button, CopyButton } from "../ui/controls";
+import { Button, CopyButton, Problem } from "../ui/controls";
+import { runtimeName } from "../session/modes";
 import { sessionHref } from "../ui/route";
 
 const COMMAND = `banksman ask --tool Bash --input '{"command":"make deploy"}'`;
@@ -14,6 +16,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
   const app = useApp();
   const state = useAppState();
   const now = useNow(state.offset);
+  const { runtimes, notifier } = useHelpers();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const needsHistory = state.history.state === "idle" && state.conn.status === "online";
@@ -48,10 +51,11 @@ export function Empty({ quiet }: { quiet: boolean }) {
         </div>
         {state.conn.status === "online" && (
           <p data-testid="workers" className="mt-3 text-sm text-soft">
-            {state.runtimes.length > 0 ? `Workers are here for: ${state.runtimes.join(", ")}.` : "No worker is connected: no session can start here. Scripts and programs can ask."}
+            {runtimes.length > 0 ? `Workers are here for: ${runtimes.map(runtimeName).join(", ")}.` : "No worker is connected: no session can start here. Scripts and programs can ask."}
           </p>
         )}
-        {problem !== "" && <p role="alert" className="mt-3 text-sm text-amber">The demo did not start: {problem}</p>}
+        {problem !== "" && <Problem className="mt-3 justify-center">The demo did not start: {problem}</Problem>}
+        {state.conn.status === "online" && notifier && <Alerts notifier={notifier} />}
         <div className="mx-auto mt-6 max-w-lg text-left">
           <p className="text-sm text-soft">Ask from any script or agent; the command waits for your answer:</p>
           <div className="mt-2 flex items-start gap-2 rounded-xl bg-code px-4 py-3 text-code-ink">
@@ -60,7 +64,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
           </div>
         </div>
       </section>
-      {state.history.state === "failed" && <p className="text-sm text-amber">The last decisions could not be fetched. <Button small onClick={() => void app.client.loadHistory()}>Try again</Button></p>}
+      {state.history.state === "failed" && <p className="text-sm font-medium text-ink">The last decisions could not be fetched. <Button small onClick={() => void app.client.loadHistory()}>Try again</Button></p>}
       {!quiet && last.length > 0 && (
         <section aria-label="Last decisions" className="mt-2">
           <h2 className="mb-2 flex items-baseline justify-between text-sm font-semibold text-soft">Last decisions <a href="#/history" className="font-medium text-accent underline-offset-2 hover:underline">All of them</a></h2>
@@ -76,3 +80,21 @@ export function Empty({ quiet }: { quiet: boolean }) {
     </>
   );
 }
+
+/** Whether anybody would be told who does not look at this page. */
+function Alerts({ notifier }: { notifier: string }) {
+  const here = notifier === "listening";
+  return (
+    <p data-testid="alerts" data-notifier={notifier} className="mx-auto mt-3 flex max-w-md items-start justify-center gap-2 text-left text-sm text-soft">
+      {here ? <Bell size={15} aria-hidden className="mt-0.5 flex-none" /> : <BellOff size={15} aria-hidden className="mt-0.5 flex-none" />}
+      <span>{words[notifier] ?? words.unknown} <a href="#/settings" className="font-medium text-accent underline-offset-2 hover:underline">A sound for this browser</a></span>
+    </p>
+  );
+}
+
+const words: Record<string, string> = {
+  listening: "A notifier is listening. It alerts people by the channels in its own settings; without any it writes to its log only.",
+  behind: "A notifier is there, but it is behind: alerts come late.",
+  silent: "No notifier is listening: nobody is alerted who does not look at this page. Those that are missed are caught up with when one comes.",
+  unknown: "Whether a notifier is listening cannot be told at the moment.",
+};

@@ -103,7 +103,7 @@ export function History() {
         </details>
       </form>
       {fresh > 0 && found.state === "ready" && <p className="mb-3 text-sm"><Button small onClick={() => look(found.search)}>{fresh === 1 ? "1 newer decision" : `${fresh} newer decisions`}: look again</Button></p>}
-      {found.state === "failed" && <p role="alert" className="mb-3 text-sm text-amber">The decisions could not be fetched: {found.problem} <Button small disabled={!online} onClick={() => look(found.search)}>Try again</Button></p>}
+      {found.state === "failed" && <p role="alert" className="mb-3 text-sm font-medium text-ink">The decisions could not be fetched: {found.problem} <Button small disabled={!online} onClick={() => look(found.search)}>Try again</Button></p>}
       {found.list.length > 0 && (
         <ul className="divide-y divide-line rounded-2xl border border-line bg-card">
           {found.list.map((ix) => <Entry key={ix.key} ix={ix} now={now} me={isMe(state, ix.decision?.principal)} session={state.sessions[ix.session_key]?.title} known={state.sessions[ix.session_key] !== undefined} />)}
@@ -167,7 +167,7 @@ function Entry({ ix, now, me, session, known }: { ix: Interaction; now: number; 
         )}
         <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={interactionHref(ix.key)}>Open it</a>
         {known && <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={sessionHref(ix.session_key)}>Open its session</a>}
-        {problem !== "" && <span role="alert" className="text-amber">{problem}</span>}
+        {problem !== "" && <span role="alert" className="font-medium text-ink">{problem}</span>}
       </p>
     </li>
   );

@@ -25,7 +25,7 @@ export interface RowProps {
 const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
   low: { icon: <ShieldCheck size={16} />, word: "Low risk", look: "text-faint" },
   medium: { icon: <Info size={16} />, word: "Medium risk", look: "text-faint" },
-  high: { icon: <TriangleAlert size={16} />, word: "High risk", look: "text-amber" },
+  high: { icon: <TriangleAlert size={16} />, word: "High risk", look: "text-ink" },
   critical: { icon: <OctagonAlert size={16} />, word: "Critical risk", look: "text-red" },
 };
 
@@ -110,8 +110,8 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
           {origin(summary, session).join(" · ")}
           {" · "}{clock(summary.created_at, now)}
           {left !== undefined && <span className={left < 120_000 ? "font-semibold text-amber" : ""}>{left > 0 ? `, ${span(left)} left` : ", time is up"}</span>}
-          {card === "unsure" && <span className="text-amber"> · No word from the server yet; you can send it again.</span>}
-          {card === "refused" && <span className="text-amber"> · Not taken. Open it to read why.</span>}
+          {card === "unsure" && <span className="font-medium text-ink"> · No word from the server yet; you can send it again.</span>}
+          {card === "refused" && <span className="font-medium text-ink"> · Not taken. Open it to read why.</span>}
           {busy && <span> · Sent…</span>}
         </p>
         {offer.may === "answer" && (

@@ -60,7 +60,7 @@ describe("inbox", () => {
     const { user } = mount(h);
     expect(await screen.findByTestId("receipt-old")).toBeInTheDocument();
     expect(screen.getByText(/^banksman ask/)).toBeInTheDocument();
-    expect(screen.getByTestId("workers")).toHaveTextContent("claude, demo");
+    expect(screen.getByTestId("workers")).toHaveTextContent("Claude Code, Demo (no model)");
     await user.click(screen.getByTestId("demo"));
     expect(location.hash).toBe("#/s/default.agents.demo");
   });

@@ -37,7 +37,7 @@ export default function Rules() {
     <div data-testid="rules" className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
       <h1 className="text-xl font-semibold">Rules</h1>
       <p className="mt-1 mb-4 text-sm text-soft">What is decided before anybody is asked. A rule is made at a request, with “Always…”, ends by itself, and never decides what its maker could not.</p>
-      {problem !== "" && <p role="alert" className="mb-3 text-sm text-amber">The rules could not be fetched: {problem} <Button small onClick={load}>Try again</Button></p>}
+      {problem !== "" && <p role="alert" className="mb-3 text-sm font-medium text-ink">The rules could not be fetched: {problem} <Button small onClick={load}>Try again</Button></p>}
       {!list && problem === "" && <p role="status" className="text-soft">Fetching…</p>}
       {list && active.length === 0 && <p className="flex items-center gap-2.5 rounded-2xl border border-line bg-card px-5 py-4 text-soft"><ListChecks size={18} aria-hidden />No rule is in force: everything comes to people.</p>}
       {active.length > 0 && <ul aria-label="Rules in force" className="divide-y divide-line rounded-2xl border border-line bg-card">{active.map((r) => <Row key={r.id} rule={r} now={now} online={online} onDone={load} />)}</ul>}
@@ -77,7 +77,7 @@ function Row({ rule, now, online, onDone }: { rule: Rule; now: number; online: b
       <p className="mt-1 text-[13px] text-faint">
         Made by {mine ? "you" : rule.maker.name || rule.maker.id}, {clock(rule.created_at, now)}. {standing(rule, now)}; {usage(rule, now)}.
       </p>
-      {problem !== "" && <p role="alert" className="mt-1 text-sm text-amber">Not revoked: {problem}</p>}
+      {problem !== "" && <p role="alert" className="mt-1 text-sm font-medium text-ink">Not revoked: {problem}</p>}
       {active && rule.may_revoke && (
         <div className="mt-2 flex gap-2">
           {sure ? (

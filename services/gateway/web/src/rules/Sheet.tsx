@@ -92,7 +92,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
       ) : (
         <>
           <div className="min-h-0 flex-1 space-y-5 overflow-y-auto px-5 py-4">
-            {problem !== "" && <p role="alert" className="rounded-lg bg-amber-wash px-3.5 py-2.5 text-sm text-amber">{problem}</p>}
+            {problem !== "" && <p role="alert" className="rounded-lg bg-sunk border border-edge px-3.5 py-2.5 text-sm text-ink">{problem}</p>}
             {!preview && problem === "" && <p role="status" className="text-soft">Looking at what it would match…</p>}
             {preview && (
               <>
@@ -110,7 +110,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
                   <label className="text-sm">
                     <span className="mb-1 block font-medium">How often at most</span>
                     <input data-testid="rule-uses" inputMode="numeric" value={uses} placeholder="as often as it matches" aria-invalid={badUses} onChange={(e) => setUses(e.target.value)} className={`${inputClass} min-h-11 w-56`} />
-                    {badUses && <span className="mt-1 block text-amber">A number from 1, or nothing.</span>}
+                    {badUses && <span className="mt-1 block font-medium text-ink">A number from 1, or nothing.</span>}
                   </label>
                 </div>
                 <Cases title="Waits now, and the rule would decide it" none="Nothing else waits that it would decide." list={preview.pending ?? []} now={now}

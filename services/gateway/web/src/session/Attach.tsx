@@ -1,6 +1,7 @@
 import { FileText, Image, Paperclip, X } from "lucide-react";
 import { useId, useState } from "react";
 import type { Attachment } from "@banksman/client";
+import { Problem } from "../ui/controls";
 import { ACCEPT, bytesOf, readFiles } from "./attachments";
 
 export function Attach({ list, onChange, disabled }: { list: Attachment[]; onChange: (list: Attachment[]) => void; disabled: boolean }) {
@@ -26,7 +27,7 @@ export function Attach({ list, onChange, disabled }: { list: Attachment[]; onCha
           <button type="button" aria-label={`Remove ${a.name ?? "attachment"}`} onClick={() => onChange(list.filter((_, j) => j !== i))} className="flex size-7 items-center justify-center rounded hover:bg-line max-md:size-11"><X size={14} aria-hidden /></button>
         </span>
       ))}
-      {problem !== "" && <span role="alert" className="text-sm text-amber">{problem}</span>}
+      {problem !== "" && <Problem>{problem}</Problem>}
     </div>
   );
 }

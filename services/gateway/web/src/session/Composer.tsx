@@ -2,11 +2,11 @@ import { SendHorizontal } from "lucide-react";
 import { useId, useState } from "react";
 import { type Attachment, newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
-import { Button } from "../ui/controls";
+import { Button, Problem } from "../ui/controls";
 import { Attach } from "./Attach";
 
 /** The message input of a session. It gives its place to whatever waits for an answer. */
-export function Composer({ session, blocked, closed, onFocusChange }: { session: string; blocked: boolean; /** Why it takes no messages at all. */ closed: string; onFocusChange: (has: boolean) => void }) {
+export function Composer({ session, blocked, onFocusChange }: { session: string; blocked: boolean; onFocusChange: (has: boolean) => void }) {
   const app = useApp();
   const online = useAppState().conn.status === "online";
   const draftKey = `message:${session}`;
@@ -16,7 +16,7 @@ export function Composer({ session, blocked, closed, onFocusChange }: { session:
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState(newId);
   const id = useId();
-  const off = busy || blocked || closed !== "" || !online || (text.trim() === "" && files.length === 0);
+  const off = busy || blocked || !online || (text.trim() === "" && files.length === 0);
 
   const change = (t: string) => {
     setText(t);
@@ -37,7 +37,6 @@ export function Composer({ session, blocked, closed, onFocusChange }: { session:
       setProblem([r.error ?? "The message was not taken.", ...(r.fields ?? []).map((f) => `${f.field} ${f.problem}`)].join(" "));
     });
   };
-  if (closed !== "") return <p className="py-2 text-center text-sm text-faint">{closed}</p>;
   return (
     <div className="rounded-2xl border border-edge/60 bg-card p-2 shadow-card focus-within:border-accent"
       onFocus={() => onFocusChange(true)} onBlur={(e) => { if (!e.currentTarget.contains(e.relatedTarget)) onFocusChange(false); }}>
@@ -53,8 +52,8 @@ export function Composer({ session, blocked, closed, onFocusChange }: { session:
         <Attach list={files} onChange={setFiles} disabled={busy} />
         <Button small look="solid" data-testid="message-send" aria-label="Send message" disabled={off} busy={busy} onClick={send}><SendHorizontal size={16} aria-hidden />Send</Button>
       </div>
-      {blocked && <p role="status" className="px-2.5 pt-1 text-sm text-amber">The agent waits for your answer above. What you type here is kept.</p>}
-      {problem !== "" && <p role="alert" className="px-2.5 pt-1 text-sm text-amber">{problem}</p>}
+      {blocked && <p role="status" className="px-2.5 pt-1 text-sm text-soft">The agent waits for your answer above. What you type here is kept.</p>}
+      {problem !== "" && <Problem className="px-2.5 pt-1">{problem}</Problem>}
     </div>
   );
 }

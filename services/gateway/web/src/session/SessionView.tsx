@@ -1,14 +1,15 @@
-import { ArrowDown, CircleStop, Pause, Unplug } from "lucide-react";
+import { ArrowDown, CircleStop, Ellipsis, Hourglass, Pause, RotateCcw, Unplug } from "lucide-react";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import { newId, pendingOf, type Session } from "@banksman/client";
+import { newId, pendingOf, type Session, type Transcript as Steps } from "@banksman/client";
 import { Card } from "../cards/Card";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
-import { Button, Notice } from "../ui/controls";
+import { Button, Notice, Problem } from "../ui/controls";
+import { isStarted, startAgain } from "./again";
 import { Composer } from "./Composer";
 import { sessionTitle } from "./SessionList";
-import { modes } from "./modes";
+import { modes, runtimeName } from "./modes";
 import { Transcript } from "./Transcript";
 
 export function SessionView({ sessionKey }: { sessionKey: string }) {
@@ -36,11 +37,12 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
     .sort((a, b) => a.summary.created_at.localeCompare(b.summary.created_at));
   const all = [...entries, ...loose.map((i) => ({ kind: "ask" as const, id: `loose:${i.summary.key}`, key: i.summary.key, request: i.summary.request_id, headline: i.summary.headline, ended: true, trail: [], at: i.summary.created_at }))];
   const dead = session?.state === "dead";
+  const program = !!session && isProgram(session);
 
   return (
     <div className="flex h-full min-h-0 flex-col">
       {session ? <Head session={session} /> : (
-        <header className="border-b border-line px-4 py-3 text-soft md:px-8">{state.snapshot === "loading" ? "Loading the session…" : "The server does not list this session yet, or no longer."}</header>
+        <header className="flex-none border-b border-line px-4 py-3 md:px-8"><h1 className="mx-auto max-w-3xl font-semibold">{state.snapshot === "loading" ? "Loading the session…" : isStarted(app, sessionKey) ? "New session" : "Unknown session"}</h1></header>
       )}
       <div className="relative min-h-0 flex-1">
         <div ref={scroller} data-testid="transcript" className="h-full overflow-y-auto" tabIndex={0} role="log" aria-live="off" aria-label="Conversation"
@@ -49,9 +51,9 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
             setStick(el.scrollHeight - el.scrollTop - el.clientHeight < 40);
           }}>
           <div className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
-            {transcript?.loading && entries.length === 0 && <p role="status" className="text-sm text-faint">{transcript.missing ? "No worker has taken this session yet. It appears here as soon as one does." : "Loading the conversation…"}</p>}
-            <Transcript entries={all} session={sessionKey} now={now} />
-            {session?.error && <div className="mt-4"><Notice tone="amber" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
+            {session ? <Nothing session={session} transcript={transcript} /> : state.snapshot === "ready" && <Missing sessionKey={sessionKey} />}
+            <Transcript entries={all} session={sessionKey} now={now} busy={session?.state === "assistant_turn" && waiting.length === 0 && !session.unreachable} />
+            {session?.error && <div className="mt-4"><Notice tone="strong" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
             {session && <Status session={session} now={now} />}
           </div>
         </div>
@@ -59,13 +61,22 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
           <Button small onClick={() => setStick(true)} className="absolute bottom-3 left-1/2 -translate-x-1/2 shadow-card"><ArrowDown size={15} aria-hidden />To the end</Button>
         )}
       </div>
-      <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[78%] overflow-y-auto" : ""}`}>
-        <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
-          {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
-          {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
-          {(waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} closed={dead ? "This session has ended." : session && isProgram(session) ? "A program asks here. It takes answers, no messages." : ""} onFocusChange={setTyping} />}
+      {(session || waiting.length > 0) && (
+        <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[78%] overflow-y-auto" : ""}`}>
+          <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
+            {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
+            {dead && waiting.length === 0 && (
+              <div className="flex flex-wrap items-center justify-center gap-x-3 gap-y-1">
+                <p className="text-sm text-soft">{entries.length === 0 && session.error ? "This session did not start." : "This session has ended."}</p>
+                {!program && <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, session, entries.length === 0)}><RotateCcw size={15} aria-hidden />{entries.length === 0 && session.error ? "Change it and start again" : "Start another like it"}</Button>}
+              </div>
+            )}
+            {program && !dead && waiting.length === 0 && <p className="py-2 text-center text-sm text-soft">A program asks here. It takes answers, no messages.</p>}
+            {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
+            {!dead && !program && (waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} onFocusChange={setTyping} />}
+          </div>
         </div>
-      </div>
+      )}
     </div>
   );
 }
@@ -75,13 +86,43 @@ function isProgram(s: Session): boolean {
   return s.runtime === "" || s.runtime === "program";
 }
 
+/** Why there is no step to read yet. */
+function Nothing({ session, transcript }: { session: Session; transcript: Steps | undefined }) {
+  if (transcript && transcript.entries.length > 0) return null;
+  // One that never ran has no conversation, and never will.
+  if (session.state === "dead" && session.error) return null;
+  if (isProgram(session)) return null;
+  if (!transcript || transcript.loading) return <p role="status" className="text-sm text-soft">Loading the conversation…</p>;
+  return null;
+}
+
+/** The server lists no such session: it waits for a worker, or nobody knows it. */
+function Missing({ sessionKey }: { sessionKey: string }) {
+  const app = useApp();
+  const state = useAppState();
+  if (!isStarted(app, sessionKey)) {
+    return <p data-testid="session-missing" className="text-soft">The server lists no session of this name. It may be older than what the server keeps, or not yours to see. <a href="#/sessions" className="font-medium text-accent underline-offset-2 hover:underline">All sessions</a></p>;
+  }
+  return (
+    <div data-testid="session-queued" className="space-y-3">
+      <Notice tone="neutral" icon={<Hourglass size={16} />}>
+        <p role="status" className="font-medium text-ink">Waiting for a worker to take it.</p>
+        <p className="mt-1">{state.runtimes.length > 0 ? "It is in the queue and begins by itself as soon as a worker is free. You can leave this page." : "No worker is connected. It is in the queue and begins by itself when one comes: “banksman up” brings one, where it runs."}</p>
+      </Notice>
+      <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, undefined, true)}><RotateCcw size={15} aria-hidden />Open its form again</Button>
+    </div>
+  );
+}
+
 function Head({ session }: { session: Session }) {
   const app = useApp();
   const state = useAppState();
   const online = state.conn.status === "online";
   const [problem, setProblem] = useState("");
   const [sure, setSure] = useState(false);
+  const [more, setMore] = useState(false);
   const dead = session.state === "dead";
+  const waits = session.pending.some((k) => !state.items[k]?.closed);
   const command = (type: "interrupt" | "stop_session" | "set_mode", mode?: string) => {
     setProblem("");
     void app.command({ type, session_id: session.session_key, command_id: newId(), ...(mode === undefined ? {} : { mode }) }).then((r) => {
@@ -89,29 +130,34 @@ function Head({ session }: { session: Session }) {
     });
   };
   const offered = modes.some((m) => m.value === (session.mode || "default")) ? modes : [...modes, { value: session.mode ?? "", label: session.mode ?? "", note: "" }];
+  const onPhone = more ? "" : "max-md:hidden";
   return (
     <header className="flex-none border-b border-line px-4 py-2.5 md:px-8">
       <div className="mx-auto flex max-w-3xl flex-wrap items-center gap-x-3 gap-y-1.5">
         <div className="min-w-0 flex-1 md:basis-48">
-          <h1 className="truncate font-semibold" title={sessionTitle(session)}>{sessionTitle(session)}</h1>
-          <p className="truncate text-[13px] text-faint" title={session.cwd}>{[session.owner, session.runtime, session.model, session.cwd].filter(Boolean).join(" · ")}</p>
+          <h1 className="line-clamp-2 font-semibold [overflow-wrap:anywhere]" title={sessionTitle(session)}>{sessionTitle(session)}</h1>
+          <p className="truncate text-[13px] text-soft" title={session.cwd}>{[runtimeName(session.runtime), session.model, session.cwd].filter(Boolean).join(" · ")}</p>
         </div>
         {!dead && !isProgram(session) && (
           <>
-            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className="min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11">
+            <Button small data-testid="interrupt" disabled={!online || (session.state === "user_turn" && !waits)} onClick={() => command("interrupt")} title="Stop this turn; the session goes on" className="md:order-2"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
+            <Button small look="quiet" data-testid="session-more" aria-label="Mode and end" aria-expanded={more} onClick={() => { setMore(!more); setSure(false); }} className="md:hidden"><Ellipsis size={18} aria-hidden /></Button>
+            <i aria-hidden className={`h-0 basis-full md:hidden ${onPhone}`} />
+            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className={`min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11 max-md:max-w-none max-md:flex-1 md:order-1 ${onPhone}`}>
               {offered.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}
             </select>
-            <Button small data-testid="interrupt" disabled={!online} onClick={() => command("interrupt")} title="Stop this turn; the session goes on"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
-            {sure ? (
-              <Button small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</Button>
-            ) : (
-              <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden /><span className="max-md:sr-only">Stop</span></Button>
-            )}
+            <span className={`md:order-3 ${onPhone}`}>
+              {sure ? (
+                <Button small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</Button>
+              ) : (
+                <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden />Stop</Button>
+              )}
+            </span>
           </>
         )}
       </div>
-      {problem !== "" && <p role="alert" className="mx-auto max-w-3xl pt-1 text-sm text-amber">{problem}</p>}
-      {session.unreachable && !dead && <p className="mx-auto flex max-w-3xl items-center gap-2 pt-1 text-sm text-amber"><Unplug size={15} aria-hidden />The worker does not answer at the moment. Your answers are still taken and reach it when it is back.</p>}
+      {problem !== "" && <Problem className="mx-auto max-w-3xl pt-1">{problem}</Problem>}
+      {session.unreachable && !dead && <p className="mx-auto flex max-w-3xl items-start gap-2 pt-1 text-sm font-medium text-ink"><Unplug size={15} aria-hidden className="mt-0.5 flex-none" />The worker does not answer at the moment. Your answers are still taken and reach it when it is back.</p>}
     </header>
   );
 }
@@ -129,5 +175,5 @@ function Status({ session, now }: { session: Session; now: number }) {
   else if (session.state === "assistant_turn") text = "Working…";
   else if (session.state === "starting") text = "Starting…";
   if (text === "") return null;
-  return <p data-testid="session-status" className={`mt-4 flex items-center gap-2 text-sm ${waiting ? "font-medium text-amber" : "text-faint"}`}>{text}</p>;
+  return <p data-testid="session-status" className={`mt-4 flex items-center gap-2 text-sm ${waiting ? "font-medium text-ink" : "text-faint"}`}>{waiting && <span className="wait-dot" aria-hidden />}{text}</p>;
 }

@@ -1,36 +1,43 @@
 import { TriangleAlert } from "lucide-react";
 import { useId, useState } from "react";
 import { type Attachment, newId } from "@banksman/client";
+import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
-import { Button, inputClass, Notice } from "../ui/controls";
+import { Button, inputClass, Notice, Problem } from "../ui/controls";
 import { sessionHref } from "../ui/route";
+import { DRAFT, draftOf, noteStarted, type Wish, wishOf } from "./again";
 import { Attach } from "./Attach";
-import { modes } from "./modes";
+import { modes, runtimeName } from "./modes";
 
-const DRAFT = "new-session";
+const FOLDERS = 12; // offered of those that sessions ran in
 
 export function StartForm() {
   const app = useApp();
   const state = useAppState();
+  const { runtimes } = useHelpers();
   const id = useId();
-  const [prompt, setPrompt] = useState(() => app.drafts.load(DRAFT).text ?? "");
-  const [cwd, setCwd] = useState("");
-  const [mode, setMode] = useState("default");
-  const [runtime, setRuntime] = useState("");
+  const [wish, setWish] = useState(() => wishOf(app.drafts.load(DRAFT)));
   const [files, setFiles] = useState<Attachment[]>([]);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
   // The same try keeps its command id: a repeat after silence starts nothing twice.
   const [command, setCommand] = useState(newId);
   const online = state.conn.status === "online";
-  const chosen = runtime || state.runtimes[0] || "";
+  const { prompt, cwd } = wish;
+  const mode = modes.some((m) => m.value === wish.mode) ? wish.mode : "default";
+  const chosen = runtimes.includes(wish.runtime) ? wish.runtime : (runtimes[0] ?? "");
   const note = modes.find((m) => m.value === mode);
-  const touch = <T,>(set: (v: T) => void) => (v: T) => {
-    set(v);
+  const folders = [...new Set(Object.values(state.sessions).sort((a, b) => b.started_at.localeCompare(a.started_at)).flatMap((s) => (s.cwd ? [s.cwd] : [])))].slice(0, FOLDERS);
+  const change = (part: Partial<Wish>) => {
+    const next = { ...wish, ...part };
+    setWish(next);
+    app.drafts.save(DRAFT, draftOf(next));
     setCommand(newId());
   };
+  const off = busy || !online || chosen === "" || (prompt.trim() === "" && files.length === 0);
 
   const start = () => {
+    if (off) return;
     setBusy(true);
     setProblem("");
     const frame = { type: "start_session" as const, command_id: command, prompt, cwd: cwd || state.defaultCwd, mode, runtime: chosen, ...(files.length > 0 ? { attachments: files } : {}) };
@@ -38,6 +45,7 @@ export function StartForm() {
       setBusy(false);
       if ((r.status === "accepted" || r.status === "duplicate") && r.session_id) {
         app.drafts.save(DRAFT, {});
+        noteStarted(app, r.session_id, { prompt, cwd, mode, runtime: chosen });
         location.hash = sessionHref(r.session_id);
         return;
       }
@@ -52,35 +60,37 @@ export function StartForm() {
       <form className="mt-5 space-y-5" onSubmit={(e) => { e.preventDefault(); start(); }}>
         <div className="space-y-1.5">
           <label htmlFor={`${id}-prompt`} className="block text-sm font-medium">What should the agent do?</label>
-          <textarea id={`${id}-prompt`} data-testid="start-prompt" required rows={5} className={inputClass} value={prompt}
-            onChange={(e) => { touch(setPrompt)(e.target.value); app.drafts.save(DRAFT, { text: e.target.value }); }}
-            onKeyDown={(e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && prompt.trim() && online && !busy) start(); }} />
-          <Attach list={files} onChange={touch(setFiles)} disabled={busy} />
+          <textarea id={`${id}-prompt`} data-testid="start-prompt" rows={5} className={inputClass} value={prompt}
+            onChange={(e) => change({ prompt: e.target.value })}
+            onKeyDown={(e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) start(); }} />
+          <Attach list={files} onChange={(list) => { setFiles(list); setCommand(newId()); }} disabled={busy} />
         </div>
         <div className="grid gap-5 sm:grid-cols-2">
           <div className="space-y-1.5 sm:col-span-2">
             <label htmlFor={`${id}-cwd`} className="block text-sm font-medium">Working directory</label>
-            <input id={`${id}-cwd`} data-testid="start-cwd" className={`${inputClass} min-h-11 font-mono text-sm`} value={cwd} placeholder={state.defaultCwd || "/path/on/the/worker"} onChange={(e) => touch(setCwd)(e.target.value)} spellCheck={false} autoCapitalize="off" />
+            <input id={`${id}-cwd`} data-testid="start-cwd" aria-describedby={`${id}-cwd-note`} list={`${id}-folders`} className={`${inputClass} min-h-11 font-mono text-sm`} value={cwd} placeholder={state.defaultCwd || "/path/on/the/worker"} onChange={(e) => change({ cwd: e.target.value })} spellCheck={false} autoCapitalize="off" autoComplete="off" />
+            <datalist id={`${id}-folders`}>{folders.map((f) => <option key={f} value={f} />)}</datalist>
+            <p id={`${id}-cwd-note`} className="text-sm text-soft">{cwd === "" && state.defaultCwd ? "Left empty it is the one in grey. " : ""}It has to exist on the machine of the worker.</p>
           </div>
           <div className="space-y-1.5">
             <label htmlFor={`${id}-mode`} className="block text-sm font-medium">Permission mode</label>
-            <select id={`${id}-mode`} data-testid="start-mode" className={`${inputClass} min-h-11`} value={mode} onChange={(e) => touch(setMode)(e.target.value)}>
+            <select id={`${id}-mode`} data-testid="start-mode" className={`${inputClass} min-h-11`} value={mode} onChange={(e) => change({ mode: e.target.value })}>
               {modes.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}
             </select>
             {mode === "bypassPermissions" ? <Notice tone="red" icon={<TriangleAlert size={16} />}>{note?.note}</Notice> : <p className="text-sm text-soft">{note?.note}</p>}
           </div>
           <div className="space-y-1.5">
             <label htmlFor={`${id}-runtime`} className="block text-sm font-medium">Runtime</label>
-            <select id={`${id}-runtime`} data-testid="start-runtime" className={`${inputClass} min-h-11`} value={chosen} disabled={state.runtimes.length === 0} onChange={(e) => touch(setRuntime)(e.target.value)}>
-              {state.runtimes.length === 0 && <option value="">none</option>}
-              {state.runtimes.map((r) => <option key={r} value={r}>{r}</option>)}
+            <select id={`${id}-runtime`} data-testid="start-runtime" className={`${inputClass} min-h-11`} value={chosen} disabled={runtimes.length === 0} onChange={(e) => change({ runtime: e.target.value })}>
+              {runtimes.length === 0 && <option value="">none</option>}
+              {runtimes.map((r) => <option key={r} value={r}>{runtimeName(r)}</option>)}
             </select>
-            {state.runtimes.length === 0 && online && <p className="text-sm text-amber">No worker is connected; a session starts when one is.</p>}
+            {runtimes.length === 0 && online && <p role="status" data-testid="no-worker" className="text-sm text-soft">No worker is connected, so no session can start now. “banksman up” brings one. What you write here is kept, and this page notices when one comes.</p>}
           </div>
         </div>
-        {problem !== "" && <p role="alert" className="text-sm text-amber">{problem}</p>}
+        {problem !== "" && <Problem>{problem}</Problem>}
         <div className="flex justify-end">
-          <Button type="submit" look="solid" data-testid="start-submit" busy={busy} disabled={busy || !online || prompt.trim() === ""} className="max-md:w-full">Start session</Button>
+          <Button type="submit" look="solid" data-testid="start-submit" busy={busy} disabled={off} className="max-md:w-full">Start session</Button>
         </div>
       </form>
     </div>

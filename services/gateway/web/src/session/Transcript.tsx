@@ -1,36 +1,86 @@
-import { ChevronRight, CircleAlert, LoaderCircle, Wrench } from "lucide-react";
-import { useState } from "react";
-import { Verbatim } from "../cards/blocks";
+import { ChevronRight, CircleAlert, FileText, Image, LoaderCircle, Wrench } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { PayloadBlock, Verbatim } from "../cards/blocks";
 import { Badge, Receipt, Trail } from "../cards/Receipt";
 import { receiptLine } from "../cards/words";
-import { cardState, type Entry, isMe, type State } from "@banksman/client";
+import { type AttachmentData, cardState, type Entry, isMe, type State } from "@banksman/client";
 import { useAppState } from "../ui/context";
 
 const PAGE = 200; // entries drawn at once
 
-export function Transcript({ entries, session, now }: { entries: Entry[]; session: string; now: number }) {
+type Tool = Extract<Entry, { kind: "tool" }>;
+type Ask = Extract<Entry, { kind: "ask" }>;
+
+/** busy: the agent works at the moment, and waits for nobody. */
+export function Transcript({ entries, session, now, busy }: { entries: Entry[]; session: string; now: number; busy: boolean }) {
   const [shown, setShown] = useState(PAGE);
   const state = useAppState();
-  const hidden = Math.max(0, entries.length - shown);
+  // What waits at the end has its card right below.
+  let end = entries.length;
+  while (end > 0 && waits(entries[end - 1]!, state, session)) end--;
+  const hidden = Math.max(0, end - shown);
+  const calls = new Map(entries.flatMap((e) => (e.kind === "tool" ? [[e.call, e] as const] : [])));
   return (
     <div className="space-y-4">
       {hidden > 0 && (
         <button type="button" onClick={() => setShown(shown + PAGE)} className="mx-auto block min-h-11 rounded-lg px-4 text-sm font-medium text-accent hover:bg-sunk">Show {Math.min(hidden, PAGE)} earlier steps of {hidden}</button>
       )}
-      {entries.slice(hidden).map((e) => <Step key={e.id} e={e} state={state} session={session} now={now} />)}
+      {runs(entries.slice(hidden, end)).map(({ parent, list }) => {
+        const steps = list.map((e) => <Step key={e.id} e={e} state={state} session={session} now={now} busy={busy} />);
+        return parent === "" ? steps : <SubAgent key={`sub:${list[0]!.id}`} call={calls.get(parent)}>{steps}</SubAgent>;
+      })}
     </div>
   );
 }
 
-function Step({ e, state, session, now }: { e: Entry; state: State; session: string; now: number }) {
+/** Steps one after the other that are of the same agent. */
+function runs(entries: Entry[]): { parent: string; list: Entry[] }[] {
+  const out: { parent: string; list: Entry[] }[] = [];
+  for (const e of entries) {
+    const parent = e.kind === "text" || e.kind === "tool" ? e.parent : "";
+    const last = out.at(-1);
+    if (last?.parent === parent) last.list.push(e);
+    else out.push({ parent, list: [e] });
+  }
+  return out;
+}
+
+function SubAgent({ call, children }: { call: Tool | undefined; children: ReactNode }) {
+  const task = call ? lead(call) : "";
+  return (
+    <section aria-label="Sub-agent" className="space-y-3 border-l-2 border-line pl-4">
+      <p className="text-[13px] font-medium text-soft">Sub-agent{task !== "" && <>: <span className="font-normal"><Verbatim text={task} /></span></>}</p>
+      {children}
+    </section>
+  );
+}
+
+function waits(e: Entry, state: State, session: string): boolean {
+  if (e.kind !== "ask") return false;
+  const item = itemOf(e, state, session);
+  return !!item && !item.closed;
+}
+
+function itemOf(e: Ask, state: State, session: string) {
+  return state.items[e.key] ?? Object.values(state.items).find((i) => i.summary.request_id === e.request && i.summary.session_key === session);
+}
+
+function Step({ e, state, session, now, busy }: { e: Entry; state: State; session: string; now: number; busy: boolean }) {
   switch (e.kind) {
     case "text":
-      if (e.role === "user") return <div className="verbatim ml-auto w-fit max-w-[85%] rounded-2xl bg-sunk px-4 py-2.5"><Verbatim text={e.text} /></div>;
+      if (e.role === "user" && e.parent === "") {
+        return (
+          <div className="ml-auto flex w-fit max-w-[85%] flex-col items-end gap-1.5">
+            {e.attachments.length > 0 && <ul aria-label="Attachments" className="flex flex-wrap justify-end gap-1.5">{e.attachments.map((a, i) => <Attached key={i} a={a} />)}</ul>}
+            {e.text !== "" && <div className="verbatim rounded-2xl bg-sunk px-4 py-2.5"><Verbatim text={e.text} /></div>}
+          </div>
+        );
+      }
       return <div className="verbatim"><Verbatim text={e.text} /></div>;
-    case "tool": return <ToolStep e={e} />;
+    case "tool": return <ToolStep e={e} busy={busy} />;
     case "note":
       return (
-        <p className={`flex items-start gap-2 text-sm ${e.bad ? "text-amber" : "text-faint"}`}>
+        <p className={`flex items-start gap-2 text-sm ${e.bad ? "font-medium text-ink" : "text-faint"}`}>
           {e.bad && <CircleAlert size={16} aria-hidden className="mt-0.5 flex-none" />}<span className="verbatim"><Verbatim text={e.text} /></span>
         </p>
       );
@@ -38,29 +88,56 @@ function Step({ e, state, session, now }: { e: Entry; state: State; session: str
   }
 }
 
-function ToolStep({ e }: { e: Extract<Entry, { kind: "tool" }> }) {
+/** What was sent along. Only the agent has the content. */
+function Attached({ a }: { a: AttachmentData }) {
   return (
-    <details className="group rounded-xl border border-line bg-card text-sm">
+    <li className="inline-flex max-w-60 items-center gap-1.5 rounded-md bg-sunk px-2 py-1 text-[13px]">
+      {a.kind === "image" ? <Image size={14} role="img" aria-label="Image" className="flex-none" /> : <FileText size={14} role="img" aria-label="Document" className="flex-none" />}
+      <span className="truncate" title={a.name ?? undefined}><Verbatim text={a.name || a.media_type || "unnamed"} /></span>
+    </li>
+  );
+}
+
+/** The one line that says most of a call: the command, the path, or else its input. */
+function lead(e: Tool): string {
+  const block = e.blocks.find((b) => b.form === "command" || b.form === "path") ?? e.blocks.find((b) => b.form === "text");
+  return (block?.text || e.input).replace(/\s+/g, " ").trim();
+}
+
+function ToolStep({ e, busy }: { e: Tool; busy: boolean }) {
+  const [open, setOpen] = useState(false);
+  const ended = !e.done && e.over;
+  return (
+    <details className="group rounded-xl border border-line bg-card text-sm" onToggle={(ev) => setOpen(ev.currentTarget.open)}>
       <summary className="flex min-h-10 list-none items-center gap-2.5 rounded-xl px-3.5 [&::-webkit-details-marker]:hidden max-md:min-h-11">
         <Wrench size={15} aria-hidden className="flex-none text-faint" />
-        <span className="flex-none font-medium"><Verbatim text={e.name || "Tool"} /></span>
-        <code className="min-w-0 flex-1 truncate font-mono text-[13px] text-soft">{e.input.replace(/\s+/g, " ")}</code>
-        {!e.done && <LoaderCircle size={14} aria-label="not finished" className="flex-none animate-spin text-faint" />}
-        {e.failed && <span className="flex-none text-amber">error</span>}
+        <span className="max-w-[40%] flex-none truncate font-medium"><Verbatim text={e.name || "Tool"} /></span>
+        <code className="min-w-0 flex-1 truncate font-mono text-[13px] text-soft">{lead(e)}</code>
+        {!e.done && !e.over && busy && <LoaderCircle size={14} role="img" aria-label="runs" className="flex-none animate-spin text-faint" />}
+        {e.failed && <span className="flex-none text-soft">error</span>}
+        {ended && <span className="flex-none text-faint">no result</span>}
         <ChevronRight size={16} aria-hidden className="flex-none text-faint transition-transform group-open:rotate-90" />
       </summary>
-      <div className="space-y-2 border-t border-line p-3.5">
-        {e.input !== "" && <pre className="verbatim max-h-96 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={e.input} /></pre>}
-        {e.result !== undefined && <pre className="verbatim max-h-96 overflow-y-auto rounded-lg bg-sunk px-3 py-2 font-mono text-[13px] leading-5"><Verbatim text={e.result === "" ? "(no output)" : e.result} /></pre>}
-        {e.result === undefined && <p className="text-faint">No result yet.</p>}
-      </div>
+      {open && (
+        <div className="space-y-2 border-t border-line p-3.5">
+          {e.blocks.length > 0
+            ? e.blocks.map((b, i) => <PayloadBlock key={i} block={b} onSeen={nothing} />)
+            : e.input !== "" && <pre className="verbatim max-h-96 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink" tabIndex={0} aria-label="Input"><Verbatim text={e.input} /></pre>}
+          {e.result !== undefined && <pre className="verbatim max-h-96 overflow-y-auto rounded-lg bg-sunk px-3 py-2 font-mono text-[13px] leading-5" tabIndex={0} aria-label="Result"><Verbatim text={e.result === "" ? "(no output)" : e.result} /></pre>}
+          {e.result === undefined && <p className="text-soft">{ended ? "No result came: the turn ended before." : "No result yet."}</p>}
+        </div>
+      )}
     </details>
   );
 }
 
-/** An ask in its place: waiting (the card is below), or its receipt. */
-function AskStep({ e, state, session, now }: { e: Extract<Entry, { kind: "ask" }>; state: State; session: string; now: number }) {
-  const item = state.items[e.key] ?? Object.values(state.items).find((i) => i.summary.request_id === e.request && i.summary.session_key === session);
+function nothing(): void {
+  // nothing is decided by what was seen here
+}
+
+/** An ask in its place: waiting while the conversation goes on, or its receipt. */
+function AskStep({ e, state, session, now }: { e: Ask; state: State; session: string; now: number }) {
+  const item = itemOf(e, state, session);
   if (item?.closed) {
     const card = cardState(state, item.summary.key);
     return <div className="rounded-2xl border border-line bg-card/60 px-4 py-3"><Receipt item={item.trail.length >= e.trail.length ? item : { ...item, trail: e.trail }} me={card === "confirmed"} lost={card === "lost"} now={now} /></div>;

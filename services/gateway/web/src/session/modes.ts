@@ -5,3 +5,9 @@ export const modes: { value: string; label: string; note: string }[] = [
   { value: "plan", label: "Plan first", note: "The agent only reads until you approve its plan." },
   { value: "bypassPermissions", label: "⚠ Never ask", note: "Every tool runs unasked. Only for throw-away machines." },
 ];
+
+const runtimes: Record<string, string> = { claude: "Claude Code", demo: "Demo (no model)" };
+
+export function runtimeName(runtime: string): string {
+  return runtimes[runtime] ?? runtime;
+}

@@ -68,9 +68,9 @@ describe("session view", () => {
     expect(lastOf(h, "unsubscribe")).toEqual({ type: "unsubscribe", session_id: KEY });
   });
 
-  it("shows text, tool calls with input as text and results, and the receipt in its place", () => {
+  it("shows text, tool calls with input as text and results, and the receipt in its place", async () => {
     const a = bash("a");
-    const { push } = open([a]);
+    const { push, user } = open([a]);
     push(events(
       ev("text", { role: "user", text: "go" }),
       ev("text_delta", { block_id: "b", text: "I will" }),
@@ -81,6 +81,8 @@ describe("session view", () => {
     push(processState([], { closed: [closed(a, "denied")] }));
     push(events(ev("text", { role: "assistant", text: "after" })));
     const t = screen.getByTestId("transcript");
+    await user.click(within(t).getByText("Zap"));
+    await within(t).findByLabelText("Result");
     for (const text of ["go", "I will", "Zap", "9007199254740993", "<b>done</b>", "Denied by you"]) expect(t).toHaveTextContent(text);
     expect(t.querySelector("b")).toBeNull();
     expect(within(t).getAllByTestId("receipt-a")).toHaveLength(1);
@@ -92,6 +94,67 @@ describe("session view", () => {
     const { push } = open([a]);
     push(processState([], { closed: [closed(a, "denied")] }));
     expect(within(screen.getByTestId("transcript")).getByTestId("receipt-a")).toHaveTextContent("Denied by you");
+  });
+
+  it("a call is told by its command or path as the server shows it, never by parsing its input; opened it shows all of it and its result", async () => {
+    const { push, user } = open();
+    push(events(
+      ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: '{"command":"ls -l"}', blocks: [{ label: "Command", form: "command", text: "ls -l" }] }),
+      ev("tool_result", { tool_call_id: "t", content: "total 0" }),
+      ev("tool_call_end", { tool_call_id: "u", tool_name: "Edit", input: "{}", blocks: [{ label: "File", form: "path", text: "/srv/x.go" }, { label: "Change", form: "diff", old: "a", new: "b", lines: 1 }] }),
+    ));
+    const [bash, edit] = [...screen.getByTestId("transcript").querySelectorAll("details")];
+    expect(bash!.querySelector("summary")).toHaveTextContent(/^Bashls -l$/);
+    expect(edit!.querySelector("summary")).toHaveTextContent("Edit/srv/x.go");
+    await user.click(bash!.querySelector("summary")!);
+    expect(await within(bash!).findByLabelText("Result")).toHaveTextContent("total 0");
+    await user.click(edit!.querySelector("summary")!);
+    expect(await within(edit!).findByRole("group", { name: "Change" })).toBeInTheDocument();
+  });
+
+  it("D3-08 B-74: a call turns only while the agent works: not while it waits for a person, nor after the turn", () => {
+    const { push } = open();
+    push(events(ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: "{}" })));
+    const runs = () => within(screen.getByTestId("transcript")).queryByRole("img", { name: "runs" });
+    expect(runs()).toBeInTheDocument();
+    push(processState([bash("a")]));
+    expect(runs()).toBeNull();
+    push(processState([], { closed: [closed(bash("a"), "cancelled", { principal: system })] }));
+    expect(runs()).toBeInTheDocument();
+    push(events(ev("done", { reason: "interrupted" })));
+    expect(runs()).toBeNull();
+    expect(screen.getByTestId("transcript")).toHaveTextContent("no result");
+  });
+
+  it("D1-46: what was sent along is told in the conversation", () => {
+    const { push } = open();
+    push(events(ev("text", { role: "user", text: "look", attachments: [{ kind: "image", media_type: "image/png", name: "shop.png" }, { kind: "document", media_type: "application/pdf" }] })));
+    const list = screen.getByRole("list", { name: "Attachments" });
+    expect(within(list).getByRole("img", { name: "Image" })).toBeInTheDocument();
+    expect(list).toHaveTextContent("shop.png");
+    expect(list).toHaveTextContent("application/pdf");
+  });
+
+  it("B-44: what a sub-agent says and does stands below its task", () => {
+    const { push } = open();
+    push(events(
+      ev("tool_call_end", { tool_call_id: "p", tool_name: "Task", input: '{"description":"look around"}', blocks: [{ label: "Task", form: "text", text: "look around" }] }),
+      ev("text", { role: "assistant", text: "I am deep", parent_tool_call_id: "p" }),
+      ev("text", { role: "assistant", text: "I am not" }),
+    ));
+    const sub = screen.getByRole("region", { name: "Sub-agent" });
+    expect(sub).toHaveTextContent("Sub-agent: look around");
+    expect(sub).toHaveTextContent("I am deep");
+    expect(sub).not.toHaveTextContent("I am not");
+  });
+
+  it("B-14: what waits is told once: the card, not a line above it as well", () => {
+    const a = bash("a");
+    const { push } = open([a]);
+    push(events(ev("interaction_request", { ...a, interaction_id: "a" })));
+    expect(screen.getByTestId("transcript")).not.toHaveTextContent(a.headline);
+    push(events(ev("text", { role: "assistant", text: "meanwhile" })));
+    expect(screen.getByTestId("transcript")).toHaveTextContent(a.headline);
   });
 
   it("sends a message with Enter, keeps the text until the receipt, and the command id for a repeat", async () => {
@@ -123,6 +186,7 @@ describe("session view", () => {
 
   it("interrupts, stops after a second press, and changes the mode", async () => {
     const { h, user } = open();
+    await user.click(screen.getByTestId("session-more"));
     await user.click(screen.getByTestId("interrupt"));
     expect(lastOf(h, "interrupt")).toMatchObject({ session_id: KEY });
     await user.click(screen.getByTestId("stop"));
@@ -134,7 +198,86 @@ describe("session view", () => {
   });
 });
 
+describe("a session that is not there, or not any more", () => {
+  const start = async () => {
+    location.hash = "#/new";
+    const h = online();
+    const m = mount(h);
+    await m.user.type(screen.getByTestId("start-prompt"), "fix it");
+    await m.user.type(screen.getByTestId("start-cwd"), "/srv/none");
+    await m.user.selectOptions(screen.getByTestId("start-mode"), "plan");
+    await m.user.click(screen.getByTestId("start-submit"));
+    m.push({ type: "receipt", ref: lastOf(h, "start_session")!.ref, status: "accepted", session_id: "default.agents.new" });
+    await waitFor(() => expect(location.hash).toBe("#/s/default.agents.new"));
+    return { h, ...m };
+  };
+
+  it("one that nobody took yet waits for a worker, and says so instead of loading", async () => {
+    const { push } = await start();
+    expect(await screen.findByTestId("session-queued")).toHaveTextContent("Waiting for a worker to take it");
+    expect(screen.queryByText(/Loading/)).toBeNull();
+    push(processState([], { session_key: "default.agents.new", session_id: "new", title: "fix it", state: "starting" }));
+    expect(screen.queryByTestId("session-queued")).toBeNull();
+    expect(screen.getByTestId("session-status")).toHaveTextContent("Starting");
+  });
+
+  it("one that did not start says why and leads back to its form with all that was written", async () => {
+    const { push, user } = await start();
+    push(processState([], { session_key: "default.agents.new", session_id: "new", title: "fix it", cwd: "/srv/none", mode: "plan", state: "dead", error: "cwd: the directory /srv/none does not exist" }));
+    expect(screen.getByTestId("transcript")).toHaveTextContent("does not exist");
+    expect(screen.queryByText(/Loading/)).toBeNull();
+    await user.click(screen.getByTestId("start-again"));
+    expect(screen.getByTestId<HTMLTextAreaElement>("start-prompt").value).toBe("fix it");
+    expect(screen.getByTestId<HTMLInputElement>("start-cwd").value).toBe("/srv/none");
+    expect(screen.getByTestId<HTMLSelectElement>("start-mode").value).toBe("plan");
+  });
+
+  it("one that nobody here started is unknown, not loading", () => {
+    location.hash = "#/s/default.agents.nobody";
+    mount(online());
+    expect(screen.getByTestId("session-missing")).toBeInTheDocument();
+    expect(screen.queryByText(/Loading/)).toBeNull();
+  });
+
+  it("interrupts only what runs", () => {
+    const { push } = open();
+    expect(screen.getByTestId("interrupt")).toBeEnabled();
+    push(processState([], { state: "user_turn" }));
+    expect(screen.getByTestId("interrupt")).toBeDisabled();
+    // A sub-agent in the background asks after the turn has ended.
+    push(processState([bash("a")], { state: "user_turn" }));
+    expect(screen.getByTestId("interrupt")).toBeEnabled();
+  });
+});
+
 describe("start form", () => {
+  it("notices a worker that comes, and starts nothing without one", async () => {
+    location.hash = "#/new";
+    const h = online();
+    h.push(hello({ runtimes: [], server_time: new Date().toISOString() }));
+    h.push({ type: "active_processes", cursor: "c0", sessions: [], more: false });
+    const { user } = mount(h);
+    await user.type(screen.getByTestId("start-prompt"), "fix it");
+    expect(await screen.findByTestId("no-worker")).toHaveTextContent("no session can start now");
+    expect(screen.getByTestId("start-submit")).toBeDisabled();
+    h.api.replies["GET /api/services"] = { runtimes: ["claude"], notifier: "silent" };
+    await waitFor(() => expect(screen.getByTestId("start-submit")).toBeEnabled(), { timeout: 15_000 });
+    expect(screen.queryByTestId("no-worker")).toBeNull();
+  });
+
+  it("what is written there survives a reload", async () => {
+    location.hash = "#/new";
+    const { user, unmount } = mount(online());
+    await user.type(screen.getByTestId("start-prompt"), "fix it");
+    await user.type(screen.getByTestId("start-cwd"), "/srv/y");
+    await user.selectOptions(screen.getByTestId("start-mode"), "plan");
+    unmount();
+    mount(online());
+    expect(screen.getByTestId<HTMLTextAreaElement>("start-prompt").value).toBe("fix it");
+    expect(screen.getByTestId<HTMLInputElement>("start-cwd").value).toBe("/srv/y");
+    expect(screen.getByTestId<HTMLSelectElement>("start-mode").value).toBe("plan");
+  });
+
   it("offers the modes with bypassPermissions last and marked, and the runtimes of the workers", () => {
     location.hash = "#/new";
     mount(online());

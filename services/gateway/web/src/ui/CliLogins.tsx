@@ -38,7 +38,7 @@ function Confirm({ code, name }: { code: string; name: string }) {
       <p className="mt-1 text-sm text-soft">{name ? <>It calls itself <span className="verbatim font-medium text-ink">{name}</span>. </> : null}Allow it only if your terminal shows exactly this code:</p>
       <p className="mt-3 rounded-xl bg-code py-3 text-center font-mono text-2xl font-semibold tracking-widest text-code-ink">{code}</p>
       <p className="mt-2 text-[13px] text-faint">It may then decide in your name for some hours.</p>
-      {problem !== "" && <p role="alert" className="mt-2 text-sm text-amber">{problem}</p>}
+      {problem !== "" && <p role="alert" className="mt-2 text-sm font-medium text-ink">{problem}</p>}
       <div className="mt-4 flex justify-between gap-2">
         <Button data-testid="cli-login-refuse" disabled={busy} onClick={() => answer(false)}>Refuse</Button>
         <Button look="solid" data-testid="cli-login-allow" disabled={busy} busy={busy} onClick={() => answer(true)}>The codes match, allow</Button>

@@ -10,7 +10,7 @@ export function Login({ problem }: { problem: string }) {
     <main data-testid="login-needed" className="mx-auto flex min-h-dvh max-w-md flex-col justify-center gap-4 px-6 py-10">
       <KeyRound size={28} aria-hidden className="text-faint" />
       <h1 className="text-xl font-semibold">Sign in from your terminal</h1>
-      {problem !== "" && <p role="alert" className="text-amber">{problem}</p>}
+      {problem !== "" && <p role="alert" className="font-medium text-ink">{problem}</p>}
       <p className="text-soft">This page shows what your agents ask, so it opens only with a link from the machine that runs Banksman. On that machine, run</p>
       <div className="flex items-center gap-2 rounded-xl bg-code px-4 py-2.5 text-code-ink">
         <code className="flex-1 font-mono text-[15px]">banksman login</code>

@@ -58,7 +58,7 @@ export function People({ now }: { now: number }) {
   };
   return (
     <div className="space-y-4">
-      {problem !== "" && <p role="alert" className="text-sm text-amber">{problem}</p>}
+      {problem !== "" && <p role="alert" className="text-sm font-medium text-ink">{problem}</p>}
       {invited && <Secret title={`The invitation of ${invited.user.name || invited.user.id}: it works once, until ${clock(invited.expires_at, now)}. Hand it over yourself.`} text={invited.url} onDone={() => setInvited(undefined)} />}
       {list && list.length > 0 && (
         <ul className="divide-y divide-line">
@@ -114,7 +114,7 @@ export function Tokens({ now }: { now: number }) {
   };
   return (
     <div className="space-y-4">
-      {problem !== "" && <p role="alert" className="text-sm text-amber">{problem}</p>}
+      {problem !== "" && <p role="alert" className="text-sm font-medium text-ink">{problem}</p>}
       {made && <Secret title={`The token “${made.name}”. It is shown this once.`} text={made.token} onDone={() => setMade(undefined)} />}
       {list && list.length > 0 && (
         <ul className="divide-y divide-line">

@@ -30,7 +30,7 @@ export function Settings() {
     <div data-testid="settings" className="mx-auto w-full max-w-3xl space-y-8 px-4 py-6 md:px-8">
       <h1 className="text-xl font-semibold">Settings</h1>
       <Part title="You">
-        {problem !== "" && <p role="alert" className="text-sm text-amber">It could not be fetched: {problem}</p>}
+        {problem !== "" && <p role="alert" className="text-sm font-medium text-ink">It could not be fetched: {problem}</p>}
         {!me && problem === "" && <p role="status" className="text-soft">{online ? "Fetching…" : "There is no connection to the server."}</p>}
         {me && (
           <>

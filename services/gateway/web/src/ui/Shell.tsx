@@ -1,4 +1,4 @@
-import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, Plus, RefreshCw, Settings as SettingsIcon, Sun, SunMoon, WifiOff } from "lucide-react";
+import { CircleHelp, History as HistoryIcon, Inbox as InboxIcon, ListChecks, LogOut, MessagesSquare, Moon, RefreshCw, Settings as SettingsIcon, Sun, SunMoon, WifiOff } from "lucide-react";
 import { type ReactNode, Suspense, useEffect, useState } from "react";
 import { useNow } from "../cards/useNow";
 import { isTextField, keysOn } from "../cards/keys";
@@ -77,9 +77,10 @@ export function Shell() {
       </div>
       <nav aria-label="Main" className="flex flex-none border-t border-line bg-card pb-[env(safe-area-inset-bottom)] md:hidden">
         <TabLink href="#/" on={route.at === "inbox"} icon={<InboxIcon size={20} aria-hidden />} count={n}>Inbox</TabLink>
-        <TabLink href="#/sessions" on={route.at === "sessions" || route.at === "session"} icon={<MessagesSquare size={20} aria-hidden />}>Sessions</TabLink>
-        <TabLink href="#/new" on={route.at === "new"} icon={<Plus size={20} aria-hidden />}>New</TabLink>
+        <TabLink href="#/sessions" on={route.at === "sessions" || route.at === "session" || route.at === "new"} icon={<MessagesSquare size={20} aria-hidden />}>Sessions</TabLink>
         <TabLink href="#/history" on={route.at === "history"} icon={<HistoryIcon size={20} aria-hidden />}>Decisions</TabLink>
+        <TabLink href="#/rules" on={route.at === "rules"} icon={<ListChecks size={20} aria-hidden />}>Rules</TabLink>
+        <TabLink href="#/settings" on={route.at === "settings"} icon={<SettingsIcon size={20} aria-hidden />}>Settings</TabLink>
       </nav>
       <CliLogins />
       <RuleSheet />
@@ -96,7 +97,7 @@ function Screen({ route }: { route: Route }) {
     case "rules": return <Rules />;
     case "new": return <StartForm />;
     case "settings": return <Settings />;
-    case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /><div className="mt-6 px-1"><Foot /></div></div>;
+    case "sessions": return <div className="px-2 py-4"><h1 className="mb-2 px-3 text-xl font-semibold">Sessions</h1><SessionList current="" /></div>;
     case "interaction": return <One key={route.key} itemKey={route.key} />;
     case "session": return <SessionView key={route.key} sessionKey={route.key} />;
   }
@@ -114,7 +115,7 @@ function NewerBar() {
 }
 
 function Count({ n }: { n: number }) {
-  return n > 0 ? <span className="rounded-full bg-amber-wash px-2 text-[13px] font-semibold text-amber tabular-nums">{n}<span className="sr-only"> waiting</span></span> : null;
+  return n > 0 ? <span className="rounded-full bg-line px-2 text-[13px] font-semibold text-ink tabular-nums">{n}<span className="sr-only"> waiting</span></span> : null;
 }
 
 function NavLink({ href, on, icon, count = 0, children }: { href: string; on: boolean; icon: ReactNode; count?: number; children: ReactNode }) {
@@ -136,7 +137,7 @@ function TabLink({ href, on, icon, count = 0, children }: { href: string; on: bo
 
 const next: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 
-function Foot({ onHelp }: { onHelp?: () => void }) {
+function Foot({ onHelp }: { onHelp: () => void }) {
   const app = useApp();
   const { principal } = useAppState();
   const [theme, setTheme] = useState(loadTheme);
@@ -146,8 +147,7 @@ function Foot({ onHelp }: { onHelp?: () => void }) {
         <Button small look="quiet" title={`Colours: ${theme}`} aria-label={`Colours: ${theme}`} data-testid="theme" onClick={() => { saveTheme(next[theme]); setTheme(next[theme]); }}>
           {theme === "system" ? <SunMoon size={17} aria-hidden /> : theme === "light" ? <Sun size={17} aria-hidden /> : <Moon size={17} aria-hidden />}
         </Button>
-        {!onHelp && <a href="#/rules" className="inline-flex min-h-11 items-center gap-2 px-3 text-sm font-medium text-soft"><ListChecks size={17} aria-hidden />Rules</a>}
-        {onHelp && <Button small look="quiet" title="Keys" aria-label="Keys" onClick={onHelp}><CircleHelp size={17} aria-hidden /></Button>}
+        <Button small look="quiet" title="Keys" aria-label="Keys" onClick={onHelp}><CircleHelp size={17} aria-hidden /></Button>
         <a href="#/settings" title="Settings" aria-label="Settings" data-testid="settings-link" className="inline-flex min-h-9 items-center rounded-lg px-3 text-soft hover:bg-sunk hover:text-ink max-md:min-h-11"><SettingsIcon size={17} aria-hidden /></a>
         <Button small look="quiet" title="Sign out here" aria-label="Sign out here" onClick={app.signOut}><LogOut size={17} aria-hidden /></Button>
         <span data-testid="principal" className="ml-auto truncate pr-2 text-[13px] text-faint">{principal ? principal.name || principal.id : ""}</span>
@@ -167,9 +167,9 @@ function ConnBar() {
   if (conn.status === "lost") text = conn.at > now + 1000 ? `Connection lost. Next try in ${Math.ceil((conn.at - now) / 1000)} s. Decisions are off until then.` : "Connection lost. Trying again. Decisions are off until then.";
   if (conn.status === "stopped") text = `The server ended the connection${conn.reason ? `: ${conn.reason}` : ""} (${conn.code}).`;
   return (
-    <div role="region" aria-label="Connection" data-testid="conn-status" data-status={conn.status} className={text === "" ? "sr-only" : "flex flex-none flex-wrap items-center justify-center gap-x-3 bg-amber-wash px-4 py-1.5 text-sm font-medium text-amber"}>
+    <div role="region" aria-label="Connection" data-testid="conn-status" data-status={conn.status} className={text === "" ? "sr-only" : "flex flex-none flex-wrap items-center justify-center gap-x-3 bg-ink px-4 py-1.5 text-sm font-medium text-page"}>
       {text === "" ? (conn.status === "online" ? "Connected" : "Connecting") : <><WifiOff size={16} aria-hidden />{text}</>}
-      {(conn.status === "lost" || conn.status === "stopped") && <Button small look="quiet" className="text-amber" onClick={() => app.client.retry()}><RefreshCw size={14} aria-hidden />Try now</Button>}
+      {(conn.status === "lost" || conn.status === "stopped") && <Button small look="plain" onClick={() => app.client.retry()}><RefreshCw size={14} aria-hidden />Try now</Button>}
     </div>
   );
 }

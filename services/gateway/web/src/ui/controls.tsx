@@ -1,4 +1,4 @@
-import { LoaderCircle } from "lucide-react";
+import { CircleAlert, LoaderCircle } from "lucide-react";
 import { type ButtonHTMLAttributes, type Ref, type ReactNode, useState } from "react";
 
 const looks = {
@@ -33,7 +33,6 @@ export function Button({ look = "plain", busy = false, small = false, tight = fa
 
 const tones = {
   neutral: "bg-sunk text-soft",
-  amber: "bg-amber-wash text-amber",
   red: "bg-red-wash text-red",
   green: "bg-green-wash text-green",
   accent: "bg-accent-wash text-accent",
@@ -57,6 +56,15 @@ export function Notice({ tone, icon, children }: { tone: Tone; icon: ReactNode; 
       <span className="mt-0.5 flex-none" aria-hidden>{icon}</span>
       <div className="min-w-0 [overflow-wrap:anywhere]">{children}</div>
     </div>
+  );
+}
+
+/** What went wrong, next to where. It has no colour of its own: the mark and the words say it. */
+export function Problem({ children, className = "", quiet = false }: { children: ReactNode; className?: string; /** It was there before: nothing to announce. */ quiet?: boolean }) {
+  return (
+    <p role={quiet ? undefined : "alert"} className={`flex items-start gap-2 text-sm font-medium text-ink ${className}`}>
+      <CircleAlert size={16} aria-hidden className="mt-0.5 flex-none" /><span className="verbatim min-w-0">{children}</span>
+    </p>
   );
 }
 

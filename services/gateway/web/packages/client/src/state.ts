@@ -1,5 +1,5 @@
 import type { ConnStatus } from "./transport.ts";
-import type { Ack, ClientFrame, Decision, Field, Outcome, Principal, ProcessState, Receipt, Summary } from "./wire.ts";
+import type { Ack, AttachmentData, Block, ClientFrame, Decision, Field, Outcome, Principal, ProcessState, Receipt, Summary } from "./wire.ts";
 
 /** An interaction as this page knows it. */
 export interface Item {
@@ -33,8 +33,10 @@ export type Session = Omit<ProcessState, "type" | "cursor" | "pending_requests" 
 };
 
 export type Entry =
-  | { kind: "text"; id: string; role: "user" | "assistant"; text: string; live: boolean; at: string }
-  | { kind: "tool"; id: string; call: string; name: string; input: string; result?: string; failed?: boolean; done: boolean; at: string }
+  /** parent is the call whose sub-agent said or did it; empty for the agent itself. */
+  | { kind: "text"; id: string; role: "user" | "assistant"; text: string; attachments: AttachmentData[]; parent: string; live: boolean; at: string }
+  /** done: its result is here; over: its turn ended, no result is expected any more. */
+  | { kind: "tool"; id: string; call: string; name: string; input: string; blocks: Block[]; parent: string; result?: string; failed?: boolean; done: boolean; over: boolean; at: string }
   | { kind: "ask"; id: string; key: string; request: string; headline: string; decision?: Decision; ended: boolean; trail: Ack[]; at: string }
   | { kind: "note"; id: string; text: string; bad: boolean; at: string };
 
@@ -44,6 +46,8 @@ export interface Transcript {
   loading: boolean;
   /** The gateway knows no such session: no worker has taken it yet, or it is long gone. */
   missing?: boolean;
+  /** Which taking up of the session the steps are of; a new one ends what the old left open. */
+  generation: number;
   next: number; // names entries
 }
 

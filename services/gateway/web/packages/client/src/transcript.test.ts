@@ -50,6 +50,37 @@ describe("transcript", () => {
     expect(again.loading).toBe(false);
   });
 
+  it("D1-46: what was sent along stays in the conversation, by name and kind", () => {
+    const t = applyEvents(emptyTranscript, frame([ev("text", { role: "user", text: "look", attachments: [{ kind: "image", media_type: "image/png", name: "a.png" }, null] })]));
+    expect(t.entries).toMatchObject([{ kind: "text", role: "user", attachments: [{ kind: "image", name: "a.png" }] }]);
+  });
+
+  it("keeps what a call shows, and whose sub-agent's step it is", () => {
+    const t = applyEvents(emptyTranscript, frame([
+      ev("tool_call_start", { tool_call_id: "t", tool_name: "Bash", parent_tool_call_id: "p" }),
+      ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: "{}", blocks: [{ label: "Command", form: "command", text: "ls" }] }),
+      ev("text", { role: "assistant", text: "deep", parent_tool_call_id: "p" }),
+    ]));
+    expect(t.entries).toMatchObject([{ kind: "tool", parent: "p", blocks: [{ text: "ls" }] }, { kind: "text", parent: "p" }]);
+  });
+
+  it.each([
+    ["the turn ends", ev("done", { reason: "interrupted" })],
+    ["the session dies", ev("session_status", { state: "dead" })],
+    ["another worker takes the session up", ev("session_status", { state: "assistant_turn", generation: 2 })],
+  ])("B-74: a call without a result does not run for ever: %s", (_name, end) => {
+    const first = applyEvents(emptyTranscript, frame([ev("session_status", { state: "assistant_turn", generation: 1 }), ev("tool_call_end", { tool_call_id: "t", tool_name: "Bash", input: "{}" })]));
+    expect(first.entries[0]).toMatchObject({ done: false, over: false });
+    const t = applyEvents(first, frame([end]));
+    expect(t.entries[0]).toMatchObject({ done: false, over: true });
+    // A sub-agent in the background may outlive the turn.
+    expect(applyEvents(t, frame([ev("tool_result", { tool_call_id: "t", content: "late" })])).entries[0]).toMatchObject({ done: true, result: "late" });
+  });
+
+  it("a note of the worker is a step", () => {
+    expect(applyEvents(emptyTranscript, frame([ev("session_status", { note: "taken up again" })])).entries).toMatchObject([{ kind: "note", text: "taken up again", bad: false }]);
+  });
+
   it("malformed events cost nothing", () => {
     const t = applyEvents(emptyTranscript, frame([ev("text", null), ev("tool_result", 7), ev("interaction_request", []), ev("nonsense", {}), null as unknown as Event]));
     expect(t.entries.length).toBeGreaterThan(0);

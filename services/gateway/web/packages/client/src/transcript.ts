@@ -1,9 +1,9 @@
 // A session's conversation from its events. Asks stand where they were raised;
 // whether one still waits is never read from here.
-import type { Ack, Decision, Event, EventData, Events } from "./wire.ts";
+import type { Ack, AttachmentData, Decision, Event, EventData, Events } from "./wire.ts";
 import type { Entry, Transcript } from "./state.ts";
 
-export const emptyTranscript: Transcript = { entries: [], cursor: "", loading: true, next: 0 };
+export const emptyTranscript: Transcript = { entries: [], cursor: "", loading: true, generation: 0, next: 0 };
 
 export function applyEvents(old: Transcript, f: Events): Transcript {
   const t: Transcript = f.reset
@@ -28,18 +28,19 @@ function applyEvent(t: Transcript, e: Event): void {
       const i = findLast(t, (x) => x.kind === "text" && x.live && x.id === block(d));
       const x = t.entries[i];
       if (x?.kind === "text") t.entries[i] = { ...x, text: x.text + str(d.text) };
-      else t.entries.push({ kind: "text", id: block(d), role: "assistant", text: str(d.text), live: true, at });
+      else t.entries.push({ kind: "text", id: block(d), role: "assistant", text: str(d.text), attachments: [], parent: str(d.parent_tool_call_id), live: true, at });
       return;
     }
     case "text": {
-      const role = d.role === "user" ? "user" : "assistant";
+      const role: "user" | "assistant" = d.role === "user" ? "user" : "assistant";
       const i = d.block_id ? findLast(t, (x) => x.kind === "text" && x.id === block(d)) : -1;
-      if (i >= 0) t.entries[i] = { kind: "text", id: block(d), role, text: str(d.text), live: false, at };
-      else t.entries.push({ kind: "text", id: d.block_id ? block(d) : name(t), role, text: str(d.text), live: false, at });
+      const whole = { kind: "text" as const, role, text: str(d.text), attachments: list<AttachmentData>(d.attachments), parent: str(d.parent_tool_call_id), live: false, at };
+      if (i >= 0) t.entries[i] = { ...whole, id: block(d) };
+      else t.entries.push({ ...whole, id: d.block_id ? block(d) : name(t) });
       return;
     }
     case "tool_call_start":
-      if (openTool(t, d) < 0) t.entries.push({ kind: "tool", id: name(t), call: str(d.tool_call_id), name: str(d.tool_name), input: "", done: false, at });
+      if (openTool(t, d) < 0) t.entries.push(tool(t, d, at));
       return;
     case "tool_call_delta": {
       const i = openTool(t, d);
@@ -51,15 +52,15 @@ function applyEvent(t: Transcript, e: Event): void {
       // The whole input wins over whatever was streamed.
       const i = openTool(t, d);
       const x = t.entries[i];
-      if (x?.kind === "tool") t.entries[i] = { ...x, name: str(d.tool_name) || x.name, input: str(d.input) };
-      else t.entries.push({ kind: "tool", id: name(t), call: str(d.tool_call_id), name: str(d.tool_name), input: str(d.input), done: false, at });
+      if (x?.kind === "tool") t.entries[i] = { ...x, name: str(d.tool_name) || x.name, input: str(d.input), blocks: list(d.blocks), parent: str(d.parent_tool_call_id) || x.parent };
+      else t.entries.push({ ...tool(t, d, at), input: str(d.input), blocks: list(d.blocks) });
       return;
     }
     case "tool_result": {
       const i = openTool(t, d);
       const x = t.entries[i];
       if (x?.kind === "tool") t.entries[i] = { ...x, result: str(d.content), failed: d.is_error === true, done: true };
-      else t.entries.push({ kind: "tool", id: name(t), call: str(d.tool_call_id), name: str(d.tool_name), input: "", result: str(d.content), failed: d.is_error === true, done: true, at });
+      else t.entries.push({ ...tool(t, d, at), result: str(d.content), failed: d.is_error === true, done: true });
       return;
     }
     case "interaction_request":
@@ -93,19 +94,39 @@ function applyEvent(t: Transcript, e: Event): void {
       t.entries.push({ kind: "note", id: name(t), text: str(d.message) || "The agent reported an error.", bad: true, at });
       return;
     case "done":
-      endLive(t);
+      endTurn(t);
       if (str(d.reason) && str(d.reason) !== "end_turn" && str(d.reason) !== "success") t.entries.push({ kind: "note", id: name(t), text: `Turn ended: ${str(d.reason)}`, bad: false, at });
       return;
     case "session_status":
-      if (d.state === "dead") t.entries.push({ kind: "note", id: name(t), text: "Session ended", bad: false, at });
+      if (typeof d.generation === "number" && d.generation > t.generation) {
+        // Whoever ran these calls is gone.
+        if (t.generation > 0) endTurn(t);
+        t.generation = d.generation;
+      }
+      if (str(d.note)) t.entries.push({ kind: "note", id: name(t), text: str(d.note), bad: false, at });
+      if (d.state !== "dead") return;
+      endTurn(t);
+      t.entries.push({ kind: "note", id: name(t), text: "Session ended", bad: false, at });
       return;
     default: // interaction_pending too: pending is process_state's to say
       return;
   }
 }
 
-function endLive(t: Transcript): void {
-  t.entries = t.entries.map((x) => (x.kind === "text" && x.live ? { ...x, live: false } : x));
+/** What a turn left open stays as it is; a result that comes all the same still finds its call. */
+function endTurn(t: Transcript): void {
+  t.entries = t.entries.map((x) => {
+    if (x.kind === "text" && x.live) return { ...x, live: false };
+    return x.kind === "tool" && !x.done ? { ...x, over: true } : x;
+  });
+}
+
+function tool(t: Transcript, d: EventData, at: string): Extract<Entry, { kind: "tool" }> {
+  return { kind: "tool", id: name(t), call: str(d.tool_call_id), name: str(d.tool_name), input: "", blocks: [], parent: str(d.parent_tool_call_id), done: false, over: false, at };
+}
+
+function list<T>(v: unknown): T[] {
+  return Array.isArray(v) ? (v as unknown[]).filter((x): x is T => x !== null && typeof x === "object") : [];
 }
 
 function openTool(t: Transcript, d: EventData): number {

@@ -1945,6 +1945,22 @@ export interface RulesChanged {
   type: "rules_changed";
 }
 /**
+ * Services tells who stands ready beside the gateway.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Services".
+ */
+export interface Services {
+  /**
+   * runtimes are what the reachable workers can start; empty: no worker.
+   */
+  runtimes: null | string[];
+  /**
+   * notifier is listening where a notifier would hear of a request, silent where none does, and unknown where that could not be found out.
+   */
+  notifier: string;
+}
+/**
  * SessionList is the state of all sessions at cursor.
  *
  * This interface was referenced by `Wire`'s JSON-Schema

@@ -48,6 +48,11 @@ export interface EventData {
   pending?: boolean;
   stage?: string;
   detail?: string;
+  note?: string;
+  generation?: number;
+  attachments?: unknown;
+  blocks?: unknown;
+  parent_tool_call_id?: string;
   at?: string;
   decision?: unknown;
 }

@@ -33,7 +33,7 @@ function Standing({ gateway }: { gateway: string }) {
   }[conn.status];
   return (
     <div data-testid="standing" data-status={conn.status} className="p-4">
-      <Notice tone="amber" icon={<WifiOff size={16} />}>
+      <Notice tone="strong" icon={<WifiOff size={16} />}>
         {words}{conn.status === "signed_out" && gateway !== "" && <> <a className="underline underline-offset-2" href={gateway} target="_blank" rel="noreferrer">Open the gateway’s own page</a></>}
       </Notice>
     </div>
