@@ -306,10 +306,11 @@ const (
 	CloseSlow       = 3000 // the client read too slowly; come back with the cursor
 	CloseRestart    = 3001 // the server goes away
 	CloseStale      = 3002 // no pong
+	CloseLate       = 3003 // no auth frame in time: a slow line, not a wrong client
 	CloseBadAuth    = 3500 // sign in again
 	CloseBadFrame   = 3501 // not JSON, or too large
 	CloseTooMany    = 3502 // too many sockets of one user
-	CloseNoAuth     = 3503 // no auth frame in time
+	CloseNoAuth     = 3503 // the first frame was none of auth
 	CloseReconnectX = 3499 // the last code after which a client reconnects
 )
 

@@ -189,5 +189,5 @@ func TestEarlyFrameIsRead(t *testing.T) {
 	_, err = r.Read(got)
 	require.NoError(t, err)
 	require.Equal(t, byte(0x88), got[0], "a close frame")
-	require.Equal(t, 3503, int(got[2])<<8|int(got[3]))
+	require.Equal(t, 3003, int(got[2])<<8|int(got[3]))
 }

@@ -222,7 +222,7 @@ func frames(docs map[string]string) any {
 		Extra: map[string]any{
 			"x-protocol": wire.Protocol,
 			"x-close-codes": map[string]int{
-				"slow": wire.CloseSlow, "restart": wire.CloseRestart, "stale": wire.CloseStale, "bad_auth": wire.CloseBadAuth,
+				"slow": wire.CloseSlow, "restart": wire.CloseRestart, "stale": wire.CloseStale, "late": wire.CloseLate, "bad_auth": wire.CloseBadAuth,
 				"bad_frame": wire.CloseBadFrame, "too_many": wire.CloseTooMany, "no_auth": wire.CloseNoAuth,
 				"reconnect_max": wire.CloseReconnectX,
 			},

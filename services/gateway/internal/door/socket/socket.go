@@ -527,7 +527,7 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 		s.cut()
 	case s.session == nil:
 		if now.After(s.next) {
-			s.end(wire.CloseNoAuth, "no auth frame in time")
+			s.end(wire.CloseLate, "no auth frame in time")
 		}
 	case !now.Before(s.session.ExpiresAt):
 		s.end(wire.CloseBadAuth, "the session has expired: sign in again")

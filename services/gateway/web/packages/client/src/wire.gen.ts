@@ -2234,6 +2234,7 @@ export interface Pong {
 export const PROTOCOL = 1;
 export const CLOSE_BAD_AUTH = 3500;
 export const CLOSE_BAD_FRAME = 3501;
+export const CLOSE_LATE = 3003;
 export const CLOSE_NO_AUTH = 3503;
 export const CLOSE_RECONNECT_MAX = 3499;
 export const CLOSE_RESTART = 3001;
