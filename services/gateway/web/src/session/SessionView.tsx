@@ -30,6 +30,15 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
     if (el && stick) el.scrollTop = el.scrollHeight;
   }, [entries, waiting.length, stick]);
 
+  // The input below grows and shrinks; who reads the end keeps it in sight.
+  useEffect(() => {
+    const el = scroller.current;
+    if (!el || !stick || typeof ResizeObserver === "undefined") return;
+    const sizes = new ResizeObserver(() => { el.scrollTop = el.scrollHeight; });
+    sizes.observe(el);
+    return () => sizes.disconnect();
+  }, [stick]);
+
   // Receipts of asks that the conversation does not hold in their place.
   const inPlace = new Set(entries.flatMap((e) => (e.kind === "ask" ? [e.request] : [])));
   const loose = Object.values(state.items)
