@@ -180,7 +180,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	g.door, err = door.New(door.Options{
 		Engine: g.engine, Asker: desk, History: past,
 		NotifierListens: func(ctx context.Context) (bool, error) { return records.NotifierListens(ctx, o.Tenant) },
-		Auth: g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Auth:            g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/role"
+	"github.com/banksman/banksman/services/gateway/internal/roster"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 )
 
@@ -30,10 +31,10 @@ type Options struct {
 	}
 	// NotifierListens reports whether a notifier waits for the next event.
 	NotifierListens func(context.Context) (bool, error)
-	Auth   *auth.Store
-	Rules  *rulebook.Desk
-	Logger *slog.Logger
-	Web    fs.FS // the built web app
+	Auth            *auth.Store
+	Rules           *rulebook.Desk
+	Logger          *slog.Logger
+	Web             fs.FS // the built web app
 	// Hosts are the values of the Host header that are served.
 	Hosts []string
 	// BaseURL is the address people use; its origin is trusted.
@@ -56,7 +57,7 @@ type Door struct {
 	hub     *socket.Hub
 	leaving chan struct{} // closed when Run's context has ended
 	streams counter
-	alerts  alerts
+	alerts  roster.Alerts
 	handler http.Handler
 	// patterns are the routes, for comparing them with what is published.
 	patterns []string

@@ -21,10 +21,10 @@ func TestServicesSayWhoStandsReady(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a notifier listens":                                  {here: []bool{true}, want: "listening"},
+		"a notifier listens": {here: []bool{true}, want: "listening"},
 		"one that is busy with an event for a moment listens": {here: []bool{false, true}, want: "listening"},
-		"none listens":                                        {here: []bool{false}, want: "silent"},
-		"what cannot be found out is not claimed":             {err: errors.New("no answer"), want: "unknown"},
+		"none listens": {here: []bool{false}, want: "silent"},
+		"what cannot be found out is not claimed": {err: errors.New("no answer"), want: "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

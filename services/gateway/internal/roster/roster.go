@@ -1,4 +1,5 @@
-// Package roster keeps which workers are alive, by their heartbeats.
+// Package roster keeps which workers are alive, by their heartbeats, and whether a
+// notifier listens.
 package roster
 
 import (

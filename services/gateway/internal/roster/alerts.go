@@ -1,0 +1,60 @@
+package roster
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// What is said of the notifier.
+const (
+	notifierListening = "listening"
+	notifierSilent    = "silent"
+	notifierUnknown   = "unknown"
+)
+
+const (
+	alertsKept = 2 * time.Second // an answer serves all pages for so long
+	alertsLook = 3               // looks before a notifier counts as silent
+	alertsGap  = 100 * time.Millisecond
+)
+
+// Alerts remembers whether a notifier listens. One look serves whoever asks
+// meanwhile. The zero value is ready; its methods are safe for concurrent use.
+type Alerts struct {
+	mu   sync.Mutex
+	at   time.Time
+	said string
+}
+
+// State is listening, silent, or unknown where listens failed.
+func (a *Alerts) State(ctx context.Context, listens func(context.Context) (bool, error)) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.said == "" || time.Since(a.at) > alertsKept {
+		a.said = look(ctx, listens)
+		a.at = time.Now()
+	}
+	return a.said
+}
+
+// look asks again where none waits: a notifier that has just got an event does
+// not either.
+func look(ctx context.Context, listens func(context.Context) (bool, error)) string {
+	for n := 1; ; n++ {
+		here, err := listens(ctx)
+		switch {
+		case err != nil:
+			return notifierUnknown
+		case here:
+			return notifierListening
+		case n == alertsLook:
+			return notifierSilent
+		}
+		select {
+		case <-ctx.Done():
+			return notifierUnknown
+		case <-time.After(alertsGap):
+		}
+	}
+}
