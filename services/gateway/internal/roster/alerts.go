@@ -31,7 +31,7 @@ type Alerts struct {
 func (a *Alerts) State(ctx context.Context, listens func(context.Context) (bool, error)) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.said == "" || time.Since(a.at) > alertsKept {
+	if a.said == "" || a.said == notifierUnknown || time.Since(a.at) > alertsKept {
 		a.said = look(ctx, listens)
 		a.at = time.Now()
 	}
