@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,8 @@ type Hub struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of every socket
 
+	writers writers
+
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
 	persons map[string]int // signed-in sockets by person
@@ -63,6 +66,7 @@ type Hub struct {
 func NewHub(o Options) *Hub {
 	h := &Hub{o: o, sockets: map[*socket]struct{}{}, persons: map[string]int{}, listeners: map[*listener]struct{}{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.writers = writers{wg: &h.wg, most: runtime.GOMAXPROCS(0)}
 	return h
 }
 

@@ -1,14 +1,13 @@
 package socket
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -25,9 +24,6 @@ const (
 	maxFirstFrame = 64 << 10
 	maxFrame      = 2 << 20
 )
-
-// maxBatch is how much that waits leaves in one message, in bytes.
-const maxBatch = 128 << 10
 
 // maxBurst bounds what waits, in queues, however fast the reader is.
 const maxBurst = 16
@@ -46,12 +42,13 @@ type out struct {
 	whole string
 }
 
-// socket is one connection. The goroutine of serve reads; a writer exists only
+// socket is one connection. The goroutine of serve reads; it has a writer only
 // while something waits to be written.
 type socket struct {
 	h      *Hub
 	conn   *websocket.Conn
-	raw    net.Conn // below conn
+	raw    net.Conn        // below conn
+	kernel syscall.RawConn // of raw; nil if it cannot be written to without waiting
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -87,7 +84,7 @@ func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn, from, cookie string) 
 	conn.SetReadLimit(-1) // serve has limits with codes of their own
 	now := time.Now()
 	s := &socket{
-		h: h, conn: conn, raw: raw, from: from, cookie: cookie, heard: now, next: now.Add(h.o.Limits.SignIn),
+		h: h, conn: conn, raw: raw, kernel: kernelOf(raw), from: from, cookie: cookie, heard: now, next: now.Add(h.o.Limits.SignIn),
 		tokens: h.o.Limits.Burst, filled: now,
 	}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
@@ -346,15 +343,13 @@ func (s *socket) stalls(more int) bool {
 	return total > l.Queue && (total > maxBurst*l.Queue || time.Since(s.moved) > l.Patience)
 }
 
-// wake starts the writer unless it runs. Called with the lock held.
+// wake finds a writer unless there is one. Called with the lock held.
 func (s *socket) wake() {
 	if s.writing || s.held && !s.ended {
 		return
 	}
 	s.writing, s.moved = true, time.Now()
-	// The goroutine that got us here is counted, so the count is not zero.
-	s.h.wg.Add(1)
-	go s.write()
+	s.h.writers.add(s)
 }
 
 // finish ends the socket with a close code.
@@ -371,144 +366,6 @@ func (s *socket) end(code int, why string) {
 	s.ended, s.code, s.why, s.closed = true, websocket.StatusCode(code), why, time.Now()
 	s.queue, s.subs = nil, nil
 	s.wake()
-}
-
-// write is the writer: it lives while something waits.
-func (s *socket) write() {
-	defer s.h.wg.Done()
-	for {
-		s.mu.Lock()
-		if s.ended {
-			code, why := s.code, s.why
-			s.mu.Unlock()
-			if code != 0 {
-				goodbye(s.conn, s.raw, code, why)
-			}
-			s.cut()
-			return
-		}
-		n, owed, bulk := s.batch()
-		if n == 0 {
-			s.queue, s.writing = nil, false
-			s.mu.Unlock()
-			return
-		}
-		batch := s.queue[:n]
-		s.queue = s.queue[n:]
-		s.mu.Unlock()
-
-		err := s.send(batch)
-
-		s.mu.Lock()
-		s.owed -= owed
-		s.bulk -= bulk
-		s.moved = time.Now()
-		if s.room != nil {
-			close(s.room)
-			s.room = nil
-		}
-		if err != nil && !s.ended {
-			s.ended = true // without a code: there is nobody to tell
-		}
-		s.mu.Unlock()
-	}
-}
-
-// goodbye closes a connection with a code. It takes at most closeWait: Close
-// waits for the peer's answer, and for the rest of a frame that never comes.
-func goodbye(conn *websocket.Conn, raw net.Conn, code websocket.StatusCode, why string) {
-	late := time.AfterFunc(closeWait, func() { _ = raw.Close() })
-	defer late.Stop()
-	_ = conn.Close(code, why) // the peer may be gone
-}
-
-// batch is how many of the waiting frames leave in the next message, and their
-// bytes of each sort.
-func (s *socket) batch() (n, owed, bulk int) {
-	for i, o := range s.queue {
-		if i > 0 && owed+bulk+len(o.frame) > maxBatch {
-			break
-		}
-		n++
-		if o.bulk {
-			bulk += len(o.frame)
-		} else {
-			owed += len(o.frame)
-		}
-	}
-	return n, owed, bulk
-}
-
-// messages are buffers for what is written; one that grew large is let go.
-var messages = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-const maxPooled = 4 * maxBatch // bytes
-
-// send writes one frame as it is and several as a JSON array, in one message.
-//
-// It writes to the connection itself and not through conn, which would hold a
-// buffer of a frame's size for every socket at rest. What conn writes meanwhile,
-// a goodbye or an answer to a ping, is one call as well, and the kernel takes one
-// after the other. pulse keeps the time limit, by cut: a context would cost every
-// delivery a timer.
-func (s *socket) send(batch []out) error {
-	if s.frames != nil {
-		batch = slices.Clone(batch)
-		for i := range batch {
-			batch[i].frame = s.frames.Cut(batch[i].frame)
-		}
-		batch = slices.DeleteFunc(batch, func(o out) bool { return len(o.frame) == 0 })
-		if len(batch) == 0 {
-			return nil
-		}
-	}
-	size := 0
-	for _, o := range batch {
-		size += len(o.frame)
-	}
-	array := len(batch) > 1
-	if array {
-		size += len(batch) + 1 // brackets and commas
-	}
-	b, ok := messages.Get().(*bytes.Buffer)
-	if !ok {
-		b = new(bytes.Buffer)
-	}
-	b.Reset()
-	writeHeader(b, size)
-	for i, o := range batch {
-		switch {
-		case array && i == 0:
-			b.WriteByte('[')
-		case array:
-			b.WriteByte(',')
-		}
-		b.Write(o.frame)
-	}
-	if array {
-		b.WriteByte(']')
-	}
-	_, err := s.raw.Write(b.Bytes())
-	if b.Cap() <= maxPooled {
-		messages.Put(b)
-	}
-	return err
-}
-
-// writeHeader begins an unmasked text message of so many bytes (RFC 6455, 5.2).
-func writeHeader(b *bytes.Buffer, size int) {
-	const finalText = 0x81
-	b.WriteByte(finalText)
-	switch {
-	case size < 126:
-		b.WriteByte(byte(size))
-	case size < 1<<16:
-		b.WriteByte(126)
-		b.Write(binary.BigEndian.AppendUint16(b.AvailableBuffer(), uint16(size)))
-	default:
-		b.WriteByte(127)
-		b.Write(binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(size)))
-	}
 }
 
 // pulse keeps the socket's time limits.
