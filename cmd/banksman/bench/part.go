@@ -9,15 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/front"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/peer"
 	"github.com/banksman/banksman/cmd/banksman/bench/internal/road"
 	"github.com/banksman/banksman/pkg/bus"
@@ -144,46 +142,14 @@ type part struct {
 }
 
 // gateway runs a gateway while work does, and says hello.
-func (p *part) gateway(ctx context.Context, more []nats.Option, work func() error) (err error) {
-	c, err := credentials(p.cfg.Dir, bus.RoleGateway)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(p.cfg.Dir, "session")
-	g, err := gateway.New(ctx, gateway.Options{
-		Logger: p.log, Credentials: c, NATS: more, Listener: l, TestLogin: file,
+func (p *part) gateway(ctx context.Context, more []nats.Option, work func() error) error {
+	return front.Serve(ctx, p.cfg.Dir, gateway.Options{NATS: more}, func(g *gateway.Gateway, token string) error {
+		p.hello.Addr, p.hello.Token = g.Addr(), token
+		if err := p.out.Encode(p.hello); err != nil {
+			return err
+		}
+		return work()
 	})
-	if err != nil {
-		return err
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- g.Run(run) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-done)
-	}()
-	select {
-	case <-g.Ready():
-	case err := <-done:
-		done <- nil
-		return fmt.Errorf("the gateway ended: %w", err)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	token, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	p.hello.Addr, p.hello.Token = g.Addr(), strings.TrimSpace(string(token))
-	if err := p.out.Encode(p.hello); err != nil {
-		return err
-	}
-	return work()
 }
 
 // serveJobs asks what the parent wants to be asked, over memory.

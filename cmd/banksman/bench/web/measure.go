@@ -34,6 +34,7 @@ type size struct {
 	goroutines [2]float64
 	rate, p99  [2]float64 // deliveries/s; ms
 	p50        [2]float64
+	cpu        [2]float64 // us of the server's processor time a delivery
 	burst      [2]float64 // deliveries/s
 	writes     float64    // messages a socket, of a burst of the product
 	bytes      int
@@ -95,7 +96,7 @@ func (p *pair) idle(ctx context.Context, out *size) error {
 		{Op: "open", Addr: p.site.hello.Addr, Tokens: p.site.tokens(p.n)},
 		{Op: "open", Addr: p.at.Addr, Raw: true, Tokens: make([]string, p.n)},
 	} {
-		before, err := call[use](ctx, servers[i], floorJob{})
+		before, err := call[use](ctx, servers[i], serverJob{})
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (p *pair) idle(ctx context.Context, out *size) error {
 func (p *pair) calm(ctx context.Context, server *proc.Process, goroutines int) (use, error) {
 	end := time.Now().Add(10 * time.Second)
 	for {
-		u, err := call[use](ctx, server, floorJob{})
+		u, err := call[use](ctx, server, serverJob{})
 		if err != nil || u.Goroutines <= goroutines+20 || time.Now().After(end) {
 			return u, err
 		}
@@ -163,7 +164,7 @@ func (p *pair) turn(ctx context.Context, floor bool, count int, e *events) error
 		return err
 	}
 	if floor {
-		if _, err := call[use](ctx, p.floor, floorJob{Tag: tag, Count: count, Bytes: p.bytes}); err != nil {
+		if _, err := call[use](ctx, p.floor, serverJob{Tag: tag, Count: count, Bytes: p.bytes}); err != nil {
 			return err
 		}
 	} else if err := p.publish(ctx, tag, count); err != nil {
@@ -198,8 +199,14 @@ func (p *pair) fan(ctx context.Context, out *size, times, bursts int) error {
 	if err := p.turn(ctx, false, 1, &events{}); err != nil { // warms up, and tells the size
 		return err
 	}
+	servers := [2]*proc.Process{p.site.gateway, p.floor}
+	var cpu [2]int64 // ns, of the single events
 	for i := range times + bursts {
 		for k := range 2 {
+			before, err := call[use](ctx, servers[k], serverJob{Spent: true})
+			if err != nil {
+				return err
+			}
 			count, e := 1, &single[k]
 			if i >= times {
 				count, e = sessions, &burst[k]
@@ -207,11 +214,19 @@ func (p *pair) fan(ctx context.Context, out *size, times, bursts int) error {
 			if err := p.turn(ctx, k == 1, count, e); err != nil {
 				return err
 			}
+			after, err := call[use](ctx, servers[k], serverJob{Spent: true})
+			if err != nil {
+				return err
+			}
+			if i < times {
+				cpu[k] += after.CPU - before.CPU
+			}
 		}
 	}
 	for k := range 2 {
 		out.rate[k] = stat.Median(single[k].rates)
 		out.p50[k], out.p99[k] = stat.Median(single[k].samples), stat.Quantile(single[k].samples, 0.99)
+		out.cpu[k] = float64(cpu[k]) / 1e3 / float64(times*p.n)
 		out.burst[k] = stat.Median(burst[k].rates)
 		out.checked += single[k].checked + burst[k].checked
 	}

@@ -7,21 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/banksman/banksman/cmd/banksman/bench/internal/front"
 	"github.com/banksman/banksman/cmd/banksman/bench/web/internal/herd"
-
-	"github.com/banksman/banksman/pkg/bus"
-	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/services/gateway"
 )
 
@@ -45,10 +42,20 @@ type hello struct {
 	Login string `json:"login,omitempty"` // an address that signs in once
 }
 
-// use is what a process takes at rest.
+// use is what a process takes at rest, or has spent.
 type use struct {
-	RSS        int64 `json:"rss"` // bytes
-	Goroutines int   `json:"goroutines"`
+	RSS        int64 `json:"rss,omitempty"` // bytes
+	Goroutines int   `json:"goroutines,omitempty"`
+	CPU        int64 `json:"cpu_ns,omitempty"` // since its start
+}
+
+// spent is the processor time of this process so far.
+func spent() use {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return use{}
+	}
+	return use{CPU: r.Utime.Nano() + r.Stime.Nano()}
 }
 
 func partMain(ctx context.Context, args []string) int {
@@ -116,40 +123,14 @@ func rest() use {
 	return u
 }
 
-func (p *part) gateway(ctx context.Context, dir string) (err error) {
-	c, err := bus.LoadCredentials(natsd.CredentialsFile(dir, bus.RoleGateway, bus.DefaultTenant, ""))
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(dir, "session")
-	g, err := gateway.New(ctx, gateway.Options{
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), Credentials: c, Addr: "127.0.0.1:0", TestLogin: file,
+func (p *part) gateway(ctx context.Context, dir string) error {
+	return front.Serve(ctx, dir, gateway.Options{}, func(g *gateway.Gateway, token string) error {
+		login, err := g.Login(ctx)
+		if err != nil {
+			return err
+		}
+		return serve(p, hello{Addr: g.Addr(), Token: token, Login: login}, func(j serverJob) any { return j.use() })
 	})
-	if err != nil {
-		return err
-	}
-	run, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- g.Run(run) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-done)
-	}()
-	select {
-	case <-g.Ready():
-	case err := <-done:
-		done <- nil
-		return fmt.Errorf("the gateway ended: %w", err)
-	}
-	token, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	login, err := g.Login(ctx)
-	if err != nil {
-		return err
-	}
-	return serve(p, hello{Addr: g.Addr(), Token: strings.TrimSpace(string(token)), Login: login}, func(struct{}) any { return rest() })
 }
 
 func (p *part) load(ctx context.Context) error {
@@ -164,11 +145,20 @@ func (p *part) load(ctx context.Context) error {
 	})
 }
 
-// floorJob has the floor send, or, with no tag, rest.
-type floorJob struct {
+// serverJob has either server say what it uses: at rest, or what it has spent so
+// far. With a tag the floor sends.
+type serverJob struct {
+	Spent bool   `json:"spent,omitempty"`
 	Tag   string `json:"tag,omitempty"`
 	Count int    `json:"count,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
+}
+
+func (j serverJob) use() use {
+	if j.Spent {
+		return spent()
+	}
+	return rest()
 }
 
 // floor is a TCP server with a goroutine a connection that writes each event to
@@ -205,9 +195,9 @@ func (p *part) floor(ctx context.Context) error {
 		mu.Unlock()
 		wg.Wait()
 	}()
-	return serve(p, hello{Addr: l.Addr().String()}, func(j floorJob) any {
+	return serve(p, hello{Addr: l.Addr().String()}, func(j serverJob) any {
 		if j.Tag == "" {
-			return rest()
+			return j.use()
 		}
 		mu.Lock()
 		defer mu.Unlock()

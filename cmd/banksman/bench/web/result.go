@@ -61,7 +61,7 @@ func (r *result) summarize(few, many []size, painted [][]float64) {
 	}
 	names := [2]string{"gateway", "raw TCP (floor)"}
 	idle := table{"Idle sockets", [][]string{{"what", "sockets", "RSS KB each", "goroutines each"}}}
-	fan := table{"One event to all", [][]string{{"what", "sockets", "bytes", "deliveries/s", "p50 ms", "p99 ms", "rate to floor", "p99 to floor"}}}
+	fan := table{"One event to all", [][]string{{"what", "sockets", "bytes", "deliveries/s", "p50 ms", "p99 ms", "processor us each", "rate to floor", "p99 to floor", "processor to floor"}}}
 	for _, rounds := range [][]size{few, many} {
 		n := rounds[0].n
 		sockets := fmt.Sprintf("%d sockets", n)
@@ -73,10 +73,11 @@ func (r *result) summarize(few, many []size, painted [][]float64) {
 			idle.Rows = append(idle.Rows, []string{name, fmt.Sprint(n), f2(kb(k)), f2(each(k))})
 			row := []string{
 				name, fmt.Sprint(n), fmt.Sprint(rounds[0].bytes), f0(median(rounds, func(s size) float64 { return s.rate[k] })),
-				f2(median(rounds, func(s size) float64 { return s.p50[k] })), f2(median(rounds, func(s size) float64 { return s.p99[k] })), "", "",
+				f2(median(rounds, func(s size) float64 { return s.p50[k] })), f2(median(rounds, func(s size) float64 { return s.p99[k] })),
+				f2(median(rounds, func(s size) float64 { return s.cpu[k] })), "", "", "",
 			}
 			if k == 0 {
-				row[6], row[7] = times(rate), times(p99)
+				row[7], row[8], row[9] = times(rate), times(p99), times(median(rounds, func(s size) float64 { return ratio(s.cpu[0], s.cpu[1]) }))
 			}
 			fan.Rows = append(fan.Rows, row)
 		}
