@@ -504,9 +504,10 @@ func plots(all bool) []*plot {
 	two := func(p *plot) { p.gateways, p.asks = 2, 1 }
 	people := func(p *plot) { p.people = []string{"ada", "bob"} }
 	expires := func(p *plot) { p.expires, p.asks = true, 1 }
+	nobody := func(p *plot) { p.people = nil }
 	poor := func(p *plot) { p.poor, p.twice, p.people = true, 1, nil }
 	short := []*plot{
-		asked("nobody decides, killed anywhere", anyOrder, killed, func(p *plot) { p.people = nil }),
+		asked("nobody decides, killed anywhere", anyOrder, killed, nobody),
 		asked("refused, killed anywhere", anyOrder, killed, func(p *plot) {
 			p.people, p.refused, p.raw = nil, true, []byte(`{"v":1}`)
 		}),
@@ -519,7 +520,7 @@ func plots(all bool) []*plot {
 		asked("two gateways that count a quota differently", 1, two, poor),
 		asked("expires", anyOrder, expires),
 		asked("expires, killed anywhere", 0, expires, killed),
-		asked("expires, nobody decides, two gateways", 0, expires, two, func(p *plot) { p.people = nil }),
+		asked("expires, nobody decides, two gateways", 0, expires, two, nobody),
 	}
 	if !all {
 		return short
@@ -544,9 +545,9 @@ func plots(all bool) []*plot {
 		asked("expires, two gateways", 0, expires, two),
 		asked("expires, asked again", anyOrder, expires, func(p *plot) { p.asks = 2 }),
 		asked("expires or withdrawn", 1, expires, func(p *plot) { p.withdraw = 1 }),
-		asked("expires, two gateways, interrupted", 1, expires, two),
-		asked("expires, two gateways, one killed", 0, expires, two, killed),
-		asked("expires, another gateway starts", 1, expires, func(p *plot) { p.idle = 1 }),
+		asked("expires, nobody decides, two gateways, interrupted", 1, expires, two, nobody),
+		asked("expires, nobody decides, two gateways, one killed", 0, expires, two, killed, nobody),
+		asked("expires, nobody decides, another gateway starts", 1, expires, nobody, func(p *plot) { p.idle = 1 }),
 	)
 }
 
