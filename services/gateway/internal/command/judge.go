@@ -86,14 +86,20 @@ var interpreters = append([]string{"python", "python3", "perl", "ruby", "node", 
 
 // judge tells what one command does.
 func (w *reader) judge(words []word, in feed) []effect {
+	does := w.judged(words, in)
+	w.opaque = w.opaque || slices.ContainsFunc(does, func(e effect) bool { return e.opaque })
+	return does
+}
+
+func (w *reader) judged(words []word, in feed) []effect {
 	if w.nests++; w.nests > maxNests {
 		w.nests--
-		return one("high", "hides commands in commands", "run commands in commands", false)
+		return []effect{{level: "high", reason: "hides commands in commands", do: "run commands in commands", opaque: true}}
 	}
 	defer func() { w.nests-- }()
 	prog := words[0]
 	if prog.open || prog.glob && prog.text != "[" && prog.text != "[[" {
-		return one("high", "which program it runs is known only when it runs", "run a program that is not named", false)
+		return []effect{{level: "high", reason: "which program it runs is known only when it runs", do: "run a program that is not named", opaque: true}}
 	}
 	p := path.Base(prog.text)
 	a := sortOut(words[1:])
@@ -115,14 +121,14 @@ func (w *reader) judge(words []word, in feed) []effect {
 		}
 	case "source", ".":
 		if len(a.rest) > 0 && a.rest[0].subs {
-			return one("high", "runs what a command gives", "run a script that a command gives", false)
+			return []effect{{level: "high", reason: "runs what a command gives", do: "run a script that a command gives", opaque: true}}
 		}
 		return one("medium", "runs a script", "run the script "+names(a.from(0)[:min(1, len(a.rest))]), false)
 	case "xargs", "parallel":
 		if inner := afterFlags(a.all, "-I", "-n", "-P", "-d", "-L", "-a", "-s", "-E", "-j"); len(inner) > 0 {
 			does := w.judge(append(slices.Clone(inner), word{text: "all that it is given", open: true}), feed{})
 			if slices.Contains(interpreters, path.Base(inner[0].text)) {
-				does = append(does, effect{level: "high", reason: "runs what it is given as commands"})
+				does = append(does, effect{level: "high", reason: "runs what it is given as commands", opaque: true})
 			}
 			return does
 		}
@@ -280,6 +286,12 @@ func (w *reader) interpreter(p string, a args, in feed) []effect {
 
 // downloads is a program whose text comes from another command.
 func downloads(p string, before []effect, text string) []effect {
+	does := given(p, before, text)
+	does[0].opaque = true
+	return does
+}
+
+func given(p string, before []effect, text string) []effect {
 	for _, e := range before {
 		if host, ok := strings.CutPrefix(e.do, "talk to "); ok {
 			return one("high", "runs what it downloads", "run what it downloads from "+host, false)
@@ -299,7 +311,7 @@ func (w *reader) text(words []word, sep string) []effect {
 			return downloads("shell", nil, x.text)
 		}
 		if x.open {
-			return append(w.script(x.text), effect{level: "high", reason: "runs a text that is known only when it runs"})
+			return append(w.script(x.text), effect{level: "high", reason: "runs a text that is known only when it runs", opaque: true})
 		}
 		all = append(all, x.text)
 	}
@@ -309,10 +321,12 @@ func (w *reader) text(words []word, sep string) []effect {
 var deletes = regexp.MustCompile(`rmtree|unlink|os\.remove|rm_rf|rmSync|rmdirSync|unlinkSync|rm -rf|File\.delete|Remove-Item`)
 
 func code(p string, text word) []effect {
+	does := one("medium", "runs code that is not read here", "run "+p+" code", false)
 	if deletes.MatchString(text.text) {
-		return one("high", "deletes files for good", "run "+p+" code that deletes files", true)
+		does = one("high", "deletes files for good", "run "+p+" code that deletes files", true)
 	}
-	return one("medium", "runs code that is given in the command", "run "+p+" code", false)
+	does[0].opaque = true
+	return does
 }
 
 func (w *reader) find(a args) []effect {

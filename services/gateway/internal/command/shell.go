@@ -26,10 +26,11 @@ const Max = 16 << 10
 
 // Bounds of what is read of one command.
 const (
-	maxParts = 60 // a longer list helps nobody to read it
-	maxDepth = 3  // scripts inside of scripts
-	maxNests = 8  // commands that run commands
-	maxOpen  = 64 // parentheses: the parser takes seconds for thousands
+	maxParts = 60       // a longer list helps nobody to read it
+	maxDepth = 3        // scripts inside of scripts
+	maxList  = 16 << 10 // bytes of all listed parts: some stand inside of others
+	maxNests = 8        // commands that run commands
+	maxOpen  = 64       // parentheses: the parser takes seconds for thousands
 )
 
 // How a part comes after the one before it.
@@ -48,8 +49,9 @@ const (
 
 // Part is one simple command of a shell text.
 type Part struct {
-	Text  string // as it is shown: a piece of the whole as it is shown
+	Text  string // as it is shown: a piece of the whole, or of a script in it, as it is shown
 	Joint string
+	Depth int // how many scripts it stands in that a part before it runs
 	// Level and Reason are of the worst that it does.
 	Level, Reason string
 	does          []effect
@@ -61,7 +63,10 @@ type Reading struct {
 	Level, Reason string
 	Parts         []Part
 	More          int // parts beyond those listed; they count for the risk
-	does          []effect
+	// Opaque says that it runs a text in which no commands can be read: code of
+	// another language, what is made or fetched when it runs.
+	Opaque bool
+	does   []effect
 }
 
 // effect is one thing that a command does to the world.
@@ -70,6 +75,7 @@ type effect struct {
 	reason string // "deletes files for good"
 	do     string // "delete build/ for good"; empty: no more than running it
 	gone   bool   // cannot be undone
+	opaque bool   // of a text in which no commands can be read
 }
 
 // Gone reports whether a part of it cannot be undone.
@@ -100,7 +106,8 @@ func (r *Reading) Brief() string {
 	if len(r.Parts) == 0 {
 		return "run a shell command"
 	}
-	if len(r.Parts) == 1 && r.More == 0 {
+	own := slices.DeleteFunc(slices.Clone(r.Parts), func(p Part) bool { return p.Depth > 0 })
+	if len(own) == 1 && r.More == 0 {
 		words := strings.Fields(r.Parts[0].Text)
 		if len(words) > 0 && plainWord.MatchString(words[0]) {
 			if len(words) > 1 && plainWord.MatchString(words[1]) && !strings.ContainsAny(words[1], "/.") {
@@ -111,19 +118,19 @@ func (r *Reading) Brief() string {
 		return "run a shell command"
 	}
 	var progs []string
-	for _, p := range r.Parts {
+	for _, p := range own {
 		prog, _, _ := strings.Cut(p.Text, " ")
 		if !plainWord.MatchString(prog) {
-			return "run " + number(len(r.Parts)+r.More) + " commands"
+			return "run " + number(len(own)+r.More) + " commands"
 		}
 		if !slices.Contains(progs, prog) {
 			progs = append(progs, prog)
 		}
 	}
 	if len(progs) > 4 {
-		return "run " + number(len(r.Parts)+r.More) + " commands"
+		return "run " + number(len(own)+r.More) + " commands"
 	}
-	return "run " + number(len(r.Parts)+r.More) + " commands (" + listed(progs) + ")"
+	return "run " + number(len(own)+r.More) + " commands (" + listed(progs) + ")"
 }
 
 // plainWord is a word that cannot pass for a piece of a sentence of ours.
@@ -139,9 +146,9 @@ func Read(command string) Reading {
 		if e.level == "" {
 			e = effect{level: "medium", reason: runs}
 		}
-		return Reading{Level: e.level, Reason: e.reason, does: []effect{e}}
+		return Reading{Level: e.level, Reason: e.reason, Opaque: true, does: []effect{e}}
 	}
-	r := Reading{Parts: w.parts, More: w.more, does: w.does}
+	r := Reading{Parts: w.parts, More: w.more, does: w.does, Opaque: w.opaque}
 	bad := worst(w.does)
 	r.Level, r.Reason = bad.level, bad.reason
 	if r.Level == "" {
@@ -164,14 +171,18 @@ func worst(does []effect) (out effect) {
 
 // reader walks over one shell text.
 type reader struct {
-	raw   string
-	parts []Part
-	more  int
-	does  []effect
-	fed   []effect // what the commands do whose output the next one gets
-	piped bool
-	depth int // scripts around this one
-	nests int // commands around the one that is judged
+	raw    string
+	parts  []Part
+	more   int
+	room   int // bytes of the parts listed
+	does   []effect
+	in     []Part   // of the scripts that the part in hand runs
+	inner  int      // beyond those
+	opaque bool     // it runs what cannot be read
+	fed    []effect // what the commands do whose output the next one gets
+	piped  bool
+	depth  int // scripts around this one
+	nests  int // commands around the one that is judged
 }
 
 // parse is false for what is no shell text. The parser is not ours: whatever an
@@ -210,15 +221,22 @@ func tooOpen(text string) bool {
 // script judges a text that a command hands to a shell.
 func (w *reader) script(text string) []effect {
 	if w.depth >= maxDepth {
-		return []effect{{level: "high", reason: "hides commands in commands"}}
+		return []effect{{level: "high", reason: "hides commands in commands", opaque: true}}
 	}
 	in := &reader{raw: text, depth: w.depth + 1}
 	if !in.parse(text) {
 		if e := floor(text); e.level != "" {
+			e.opaque = true
 			return []effect{e}
 		}
-		return []effect{{level: "high", reason: "runs a text that cannot be read as commands"}}
+		return []effect{{level: "high", reason: "runs a text that cannot be read as commands", opaque: true}}
 	}
+	for _, p := range in.parts {
+		p.Depth++
+		w.in = append(w.in, p)
+	}
+	w.inner += in.more
+	w.opaque = w.opaque || in.opaque
 	return in.does
 }
 
@@ -348,13 +366,24 @@ func (w *reader) add(s *syntax.Stmt, joint string, does []effect) {
 		does = append(does, effect{level: "medium", reason: runs})
 	}
 	w.does = append(w.does, does...)
-	if len(w.parts) == maxParts {
+	shown, _ := hitl.Visible(text)
+	bad := worst(does)
+	w.put(Part{Text: shown, Joint: joint, Level: bad.level, Reason: bad.reason, does: does})
+	for _, p := range w.in {
+		w.put(p)
+	}
+	w.more += w.inner
+	w.in, w.inner = nil, 0
+}
+
+// put lists a part, or counts it.
+func (w *reader) put(p Part) {
+	if len(w.parts) == maxParts || w.more > 0 || len(w.parts) > 0 && w.room+len(p.Text) > maxList {
 		w.more++
 		return
 	}
-	shown, _ := hitl.Visible(text)
-	bad := worst(does)
-	w.parts = append(w.parts, Part{Text: shown, Joint: joint, Level: bad.level, Reason: bad.reason, does: does})
+	w.room += len(p.Text)
+	w.parts = append(w.parts, p)
 }
 
 // sayers print or look for their words and do not run them.
@@ -363,8 +392,12 @@ var sayers = []string{"echo", "printf", "grep", "rg", "git"}
 // note adds effects to the last part.
 func (w *reader) note(does []effect) {
 	w.does = append(w.does, does...)
-	if n := len(w.parts); n > 0 && w.more == 0 {
-		p := &w.parts[n-1]
+	n := len(w.parts) - 1
+	for n > 0 && w.parts[n].Depth > 0 {
+		n--
+	}
+	if n >= 0 && w.more == 0 {
+		p := &w.parts[n]
 		p.does = append(p.does, does...)
 		bad := worst(p.does)
 		p.Level, p.Reason = bad.level, bad.reason

