@@ -47,15 +47,6 @@ type Principal struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Policy is what the gateway computed when it admitted the request.
-type Policy struct {
-	Version  string `json:"version"`
-	Risk     string `json:"risk"`
-	Audience string `json:"audience,omitempty"`
-	// Role is the one by which somebody decided, in a decision.
-	Role string `json:"role,omitempty"`
-}
-
 // Answer is the answer to one question: chosen option values, free text, or both.
 type Answer struct {
 	QuestionID string   `json:"question_id"`
@@ -90,7 +81,8 @@ type Decision struct {
 	Channel     string    `json:"channel"`
 	Assurance   string    `json:"assurance,omitempty"` // link, chat_account, session or step_up
 	From        string    `json:"from,omitempty"`      // address it came from, as the gateway saw it
-	Shown       string    `json:"shown,omitempty"`     // digest of what was shown of the request
+	Shown       string    `json:"shown,omitempty"`     // digest of what was shown of the request, see package shown
+	Card        *Card     `json:"card,omitempty"`      // what the gateway said of it; absent: an older one made no record of that
 	Policy      Policy    `json:"policy"`
 	DecidedAt   time.Time `json:"decided_at"`
 	RequestSeq  uint64    `json:"request_seq"`
@@ -107,10 +99,10 @@ func (d *Decision) Request() ([]byte, error) {
 	return base64.StdEncoding.DecodeString(d.RequestB64)
 }
 
-// WithoutRequest is the decision as receipts and events carry it.
+// WithoutRequest is the decision as receipts and events carry it, beside a card.
 func (d *Decision) WithoutRequest() *Decision {
 	c := *d
-	c.RequestB64 = ""
+	c.RequestB64, c.Card = "", nil
 	return &c
 }
 

@@ -21,6 +21,7 @@ type Response struct {
 	ToolCallID  string          `json:"tool_call_id,omitempty"`
 	RequestType string          `json:"request_type,omitempty"`
 	Digest      string          `json:"digest,omitempty"`
+	Shown       string          `json:"shown,omitempty"`    // digest of what was shown, from its body
 	Decision    string          `json:"decision,omitempty"` // allow or deny
 	OptionID    string          `json:"option_id,omitempty"`
 	Answers     json.RawMessage `json:"answers,omitempty"`

@@ -8,31 +8,75 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 )
 
-// Digest is the SHA-256 of what people are shown of a request before they
-// decide: every text as it is displayed, invisible characters as tokens. Where
-// the digest of the bytes says what was decided on, this says what it looked
-// like; a later version that shows the same request in another way gives another
-// one. It is empty where nothing can be shown.
-func Digest(r *hitl.Request) string {
-	type question struct {
-		Question hitl.Question `json:"question"`
-		Required bool          `json:"required"`
-		Other    bool          `json:"other"`
+// Version is that of the cards that are made now, and of the digest over them.
+const Version = 2
+
+type question struct {
+	Question hitl.Question `json:"question"`
+	Required bool          `json:"required"`
+	Other    bool          `json:"other"`
+}
+
+// texts are the request's own, as they are displayed.
+type texts struct {
+	Headline  string             `json:"headline"`
+	Title     string             `json:"title"`
+	Message   string             `json:"message"`
+	Reason    string             `json:"reason"`
+	Cwd       string             `json:"cwd"`
+	Blocks    []hitl.Block       `json:"blocks"`
+	Questions []question         `json:"questions"`
+	Options   []hitl.AgentOption `json:"options"`
+}
+
+// Digest is the SHA-256 of what people are shown of a request before they decide:
+// what the gateway says of it, which is c, and every text as it is displayed,
+// invisible characters as tokens. Where the digest of the bytes says what was
+// decided on, this says what it looked like; a later version that shows the same
+// request in another way gives another one. It is empty where nothing can be
+// shown, and for a card of a version that this one does not know.
+//
+// Without a card it is what gateways recorded that kept none: of the request's
+// own texts alone.
+func Digest(r *hitl.Request, c *hitl.Card) string {
+	own := read(r)
+	if c == nil {
+		return sum(own)
 	}
-	visible := func(s string) string {
-		s, _ = hitl.Visible(s)
-		return s
+	if c.V != Version {
+		return ""
 	}
-	all := struct {
-		Headline  string             `json:"headline"`
-		Title     string             `json:"title"`
-		Message   string             `json:"message"`
-		Reason    string             `json:"reason"`
-		Cwd       string             `json:"cwd"`
-		Blocks    []hitl.Block       `json:"blocks"`
-		Questions []question         `json:"questions"`
-		Options   []hitl.AgentOption `json:"options"`
-	}{
+	said := *c
+	said.Named = false // it is about the answer, and was shown to nobody
+	schema, _ := hitl.DisplayJSON(r.Schema)
+	return sum(struct {
+		Card    hitl.Card `json:"card"`
+		Texts   texts     `json:"texts"`
+		Kind    string    `json:"kind"`
+		Agent   string    `json:"agent"`
+		Owner   string    `json:"owner"`
+		Session string    `json:"session"`
+		Project string    `json:"project"`
+		Schema  string    `json:"schema"`
+	}{said, own, r.Kind, visible(r.AgentName), visible(r.Owner), visible(r.SessionID), visible(r.ProjectID), schema})
+}
+
+func sum(v any) string {
+	raw, err := hitl.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func visible(s string) string {
+	s, _ = hitl.Visible(s)
+	return s
+}
+
+func read(r *hitl.Request) texts {
+	all := texts{
 		Headline: hitl.Headline(r), Title: visible(r.Title), Message: visible(r.Message), Reason: visible(r.Reason), Blocks: hitl.View(r),
 	}
 	if r.Tool != nil {
@@ -56,10 +100,5 @@ func Digest(r *hitl.Request) string {
 		out.Question = q
 		all.Questions = append(all.Questions, out)
 	}
-	raw, err := hitl.Marshal(all)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return all
 }

@@ -134,17 +134,13 @@ type Body struct {
 	Scopes    []string           `json:"scopes"`           // once, and session where the agent offers it
 	Grants    []string           `json:"grants,omitempty"` // what else the scope session lets through, a sentence each
 	Input     string             `json:"input,omitempty"`  // the whole tool input as JSON text, for editing
+	// Shown is the digest of all that is shown of the interaction: this, the
+	// headline, the risk and the times. Whoever answers names it.
+	Shown string `json:"shown,omitempty"`
 }
 
 // Part is one command of a shell command that runs several.
-type Part struct {
-	Text string `json:"text"` // a piece of the command's block
-	// Joint says how it comes after the one before: first, and, or, then, pipe,
-	// background, inside, loop, branch or function.
-	Joint      string `json:"joint"`
-	Risk       string `json:"risk"`
-	RiskReason string `json:"risk_reason"`
-}
+type Part = hitl.Part
 
 // FormField is a field of a form as browsers show it. What is filled in is sent
 // under Name, which alone is no display text. Numbers are text, verbatim.

@@ -24,7 +24,7 @@ import (
 )
 
 const usage = `usage: banksman audit export [--since TIME] [--until TIME] > FILE
-       banksman audit verify FILE [--head DIGEST]
+       banksman audit verify FILE [--head DIGEST] [--show ID]
 
 Writes all decisions of the record, one a line, each line with the SHA-256 of
 the one before; and checks such a file without a network: the chain, that no

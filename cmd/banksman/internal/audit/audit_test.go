@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 const patience = 30 * time.Second
@@ -53,9 +54,13 @@ func record(t *testing.T, n int) string {
 		r.ID = hitl.ID(r.Tenant, r.Owner, r.Key, 1)
 		raw, err := hitl.Marshal(r)
 		require.NoError(t, err)
+		c := &hitl.Card{V: shown.Version, Headline: "cli wants to run make", Risk: "medium", RiskReason: "runs a command", Named: true}
+		if i%2 == 1 { // as versions recorded that kept no card
+			c = nil
+		}
 		_, won, err := j.Decide(ctx, subject.NewRef(r.Tenant, r.Owner, r.ID), &hitl.Decision{
 			V: 1, DecisionID: "d-" + r.ID, InteractionID: r.ID, Digest: hitl.Digest(raw), Content: hitl.Content{Outcome: hitl.Allowed},
-			Principal: hitl.Principal{Kind: "person", ID: "ada"}, Channel: "web", Shown: shown.Digest(r),
+			Principal: hitl.Principal{Kind: "person", ID: "ada"}, Channel: "web", Shown: shown.Digest(r, c), Card: c,
 			DecidedAt: time.Now().UTC(), RequestSeq: uint64(i + 1), RequestedAt: time.Now().UTC(),
 			RequestB64: base64.StdEncoding.EncodeToString(raw),
 		})
@@ -119,6 +124,32 @@ func TestAuditExportAndVerify(t *testing.T) {
 	require.Contains(t, out, "decisions  5")
 	require.Contains(t, out, "VALID")
 	require.NotContains(t, out, "other words")
+
+	// What was shown of one, with what the gateway said; of an old one that it was not kept.
+	var d hitl.Decision
+	var kept, old string
+	for _, l := range lines[1:6] {
+		var one struct {
+			Decision wire.Evidence `json:"decision"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(l), &one))
+		require.NoError(t, json.Unmarshal(one.Decision.Decision, &d))
+		if d.Card != nil {
+			kept = d.InteractionID
+		} else {
+			old = d.InteractionID
+		}
+		d = hitl.Decision{}
+	}
+	code, out = check(t, file, "--show", kept)
+	require.Equal(t, cli.ExitOK, code, out)
+	require.Contains(t, out, "headline   cli wants to run make\n")
+	require.Contains(t, out, "risk       medium: runs a command\n")
+	require.Regexp(t, `shown      [0-9a-f]{64} \(with these words\)`, out)
+	code, out = check(t, file, "--show", old)
+	require.Equal(t, cli.ExitOK, code, out)
+	require.Contains(t, out, "were not kept by that version")
+	require.NotContains(t, out, "headline   ")
 
 	text := func(lines []string) string { return strings.Join(lines, "\n") + "\n" }
 	without := func(i int) []string { return append(append([]string{}, lines[:i]...), lines[i+1:]...) }

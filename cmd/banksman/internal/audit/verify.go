@@ -33,6 +33,7 @@ const (
 func verifyCommand(args []string, stdio cli.Stdio) int {
 	fs, data, creds := flags("verify", stdio)
 	want := fs.String("head", "", "the `digest` of the last line, as export printed it")
+	show := fs.String("show", "", "print the decision of this `id`, or of the interaction of this id, with what was shown")
 	keys := map[string]ed25519.PublicKey{}
 	fs.Func("key", "public decision key in `base64`; may be repeated", func(s string) error {
 		raw, err := base64.StdEncoding.DecodeString(s)
@@ -70,7 +71,7 @@ func verifyCommand(args []string, stdio cli.Stdio) int {
 		return fail(stdio, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	v := &verifier{keys: keys, prev: first, outcomes: map[hitl.Outcome]int{}, out: stdio.Out}
+	v := &verifier{keys: keys, prev: first, outcomes: map[hitl.Outcome]int{}, out: stdio.Out, show: *show}
 	if err := v.file(f); err != nil {
 		return fail(stdio, fmt.Errorf("%s: %w", rest[0], err))
 	}
@@ -84,6 +85,7 @@ func verifyCommand(args []string, stdio cli.Stdio) int {
 type verifier struct {
 	keys map[string]ed25519.PublicKey
 	out  io.Writer
+	show string // the id of a decision, or of its interaction, to print
 
 	n         int    // lines so far
 	prev      string // digest of the last one
@@ -205,8 +207,11 @@ func (v *verifier) decision(number int, e *wire.Evidence) {
 		return
 	}
 	v.outcomes[d.Outcome]++
-	if d.Shown != "" && (r == nil || shown.Digest(r) != d.Shown) {
+	if d.Shown != "" && (r == nil || shown.Digest(r, d.Card) != d.Shown) {
 		v.other++
+	}
+	if v.show != "" && (v.show == d.InteractionID || v.show == d.DecisionID) {
+		cli.Report(v.out, e, d, r)
 	}
 }
 

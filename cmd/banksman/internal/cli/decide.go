@@ -153,6 +153,9 @@ func (d deciding) run(ctx context.Context, c *command, id string, answer func(*w
 	}
 	if ix.State == wire.StatePending {
 		c.show(ix)
+		if ix.Body != nil {
+			r.Shown = ix.Body.Shown
+		}
 	}
 	if ix.Key != "" {
 		id = ix.Key // an id alone can be another owner's too

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,8 +55,7 @@ func FuzzEvidence(f *testing.F) {
 			return
 		}
 		var out bytes.Buffer
-		c := newCommand("verify", verifyUsage, Stdio{Out: &out, Err: io.Discard})
-		c.report(e, d, r)
+		Report(&out, e, d, r)
 		for line := range strings.Lines(out.String()) {
 			require.NotContains(t, line, "\x1b")
 			require.False(t, strings.HasPrefix(line, "VALID") || strings.HasPrefix(line, "NOT VALID"), "a text passes for a verdict: %q", line)

@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -61,7 +63,7 @@ func Verify(_ context.Context, args []string, stdio Stdio) int {
 	}
 	d, r, problems := Check(e, keys)
 	if d != nil {
-		c.report(e, d, r)
+		Report(c.Out, e, d, r)
 	}
 	if len(problems) == 0 {
 		fmt.Fprintln(c.Out, "VALID")
@@ -129,12 +131,12 @@ func ids(keys map[string]ed25519.PublicKey) []string {
 	return all
 }
 
-// report says what was asked, how it ended, by whom and when.
-func (c *command) report(e *wire.Evidence, d *hitl.Decision, r *hitl.Request) {
+// Report says what was asked, what was shown of it, how it ended, by whom and when.
+func Report(out io.Writer, e *wire.Evidence, d *hitl.Decision, r *hitl.Request) {
 	line := func(name, format string, args ...any) {
 		// An agent's text must not look like a line of this report.
 		text := strings.ReplaceAll(safe(fmt.Sprintf(format, args...)), "\n", "\n"+strings.Repeat(" ", 11))
-		fmt.Fprintf(c.Out, "%-10s %s\n", name, text)
+		fmt.Fprintf(out, "%-10s %s\n", name, text)
 	}
 	line("record", "%s", e.Subject)
 	line("asked", "%s", when(d.RequestedAt))
@@ -148,6 +150,9 @@ func (c *command) report(e *wire.Evidence, d *hitl.Decision, r *hitl.Request) {
 		for _, q := range r.Questions {
 			line("question", "%s", q.Question)
 		}
+	}
+	if d.Shown != "" && r != nil {
+		said(line, d, r)
 	}
 	line("digest", "%s", d.Digest)
 	line("outcome", "%s", d.Outcome)
@@ -168,4 +173,39 @@ func (c *command) report(e *wire.Evidence, d *hitl.Decision, r *hitl.Request) {
 	line("by", "%s (%s %s), via %s, assurance %s", who(d.Principal), d.Principal.Kind, d.Principal.ID, orDash(d.Channel), orDash(d.Assurance))
 	line("decided", "%s", when(d.DecidedAt))
 	line("signer", "%s", e.Signer)
+}
+
+// said tells what a gateway said of a request when it was decided, and whether the
+// whole looked as this version shows it.
+func said(line func(name, format string, args ...any), d *hitl.Decision, r *hitl.Request) {
+	if c := d.Card; c != nil {
+		line("headline", "%s", c.Headline)
+		line("risk", "%s: %s", c.Risk, orDash(c.RiskReason))
+		if c.Irreversible {
+			line("warning", "a part of it cannot be undone")
+		}
+		for i, p := range c.Parts {
+			line(fmt.Sprintf("part %d", i+1), "%s%s (%s, %s: %s)", strings.Repeat("> ", p.Depth), p.Text, p.Joint, p.Risk, p.RiskReason)
+		}
+		if c.MoreParts > 0 {
+			line("parts", "%d more were not listed", c.MoreParts)
+		}
+		for _, g := range c.Grants {
+			line("session", "would let through: %s", g)
+		}
+		if c.ExpiresAt != nil {
+			line("expires", "%s", when(*c.ExpiresAt))
+		}
+	}
+	how := "with these words"
+	switch {
+	case shown.Digest(r, d.Card) != d.Shown:
+		how = "in other words than this version uses"
+	case d.Card == nil:
+		how = "with the request's own texts; headline, parts and risk were not kept by that version"
+	}
+	if d.Card != nil && !d.Card.Named {
+		how += "; whoever decided did not say that they looked at it"
+	}
+	line("shown", "%s (%s)", d.Shown, how)
 }

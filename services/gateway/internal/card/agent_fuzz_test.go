@@ -19,9 +19,9 @@ import (
 
 var at = time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 
-// shown fails on what a page could not show, or a browser would end the
+// mustShow fails on what a page could not show, or a browser would end the
 // connection for.
-func shown(t *testing.T, text string) {
+func mustShow(t *testing.T, text string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(text), "%q", text)
 	for _, r := range text {
@@ -35,7 +35,7 @@ func shownAll(t *testing.T, key string, v any) {
 	switch v := v.(type) {
 	case string:
 		if !strings.HasSuffix(key, "_id") {
-			shown(t, v)
+			mustShow(t, v)
 		}
 	case []any:
 		for _, m := range v {
@@ -98,11 +98,11 @@ func FuzzFromWorker(f *testing.F) {
 			require.NoError(t, hitl.CheckJSON(body))
 			require.Equal(t, key, subject.NewSession(st.Tenant, st.Owner, st.SessionID))
 			for _, text := range []string{st.Title, st.Cwd, st.ProjectID, st.Runtime, st.State, st.Mode, st.Model, st.KillReason} {
-				shown(t, text)
+				mustShow(t, text)
 				require.NotContains(t, text, "\n")
 				require.LessOrEqual(t, utf8.RuneCountInString(text), maxText+2)
 			}
-			shown(t, st.Error)
+			mustShow(t, st.Error)
 			raw, err := hitl.Marshal(wire.ProcessState{SessionState: st})
 			require.NoError(t, err)
 			require.Less(t, len(raw), 32<<10)
@@ -119,7 +119,7 @@ func FuzzFromWorker(f *testing.F) {
 			require.NoError(t, hitl.CheckJSON(body))
 			require.Equal(t, hitl.Applied, a.Stage, "the subject says it")
 			require.Equal(t, at, a.At)
-			shown(t, a.Detail)
+			mustShow(t, a.Detail)
 			require.Less(t, len(Encode(a)), 8<<10)
 		}
 		_, ok := ReadAck(journal.Message{Subject: "hitl.ack.t.o.i.done", Data: body, Time: at})

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -30,17 +31,19 @@ type Admission struct {
 	Worker      string
 	Policy      hitl.Policy
 	RiskReason  string
+	Card        *hitl.Card // of what is decided: what was said of it then, where that is known
 }
 
 // Summarize makes the list form of a request, from data only.
 func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
-	session := subject.NewSession(r.Tenant, r.Owner, r.SessionID)
+	session, said := subject.NewSession(r.Tenant, r.Owner, r.SessionID), Said(r, a)
 	s := wire.Summary{
 		RequestID: r.ID, Key: a.Ref.String(), RequestType: hitl.RequestTypeOf(r.Kind), Kind: r.Kind,
 		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: session.String(),
 		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, AgentName: Line(r.AgentName),
-		ToolCallID: r.ToolCallID, Headline: headline(r, a), Title: Line(r.Title), Digest: digest,
-		Risk: a.Policy.Risk, RiskReason: a.RiskReason, Irreversible: irreversible(r), CreatedAt: a.RequestedAt, Attempt: a.Attempt,
+		ToolCallID: r.ToolCallID, Headline: said.Headline, Title: Line(r.Title), Digest: digest,
+		Risk: said.Risk, RiskReason: said.RiskReason, Irreversible: said.Irreversible, CreatedAt: a.RequestedAt, Attempt: a.Attempt,
+		AttentionAt: said.AttentionAt, ExpiresAt: said.ExpiresAt,
 	}
 	if r.Tool != nil {
 		s.ToolName = Line(r.Tool.Name)
@@ -57,14 +60,35 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 	} else if r.Kind == hitl.KindQuestion {
 		s.ToolName = questionTool
 	}
+	return s
+}
+
+// Said is what a gateway says of a request beside the request's own texts.
+func Said(r *hitl.Request, a Admission) *hitl.Card {
+	if a.Card != nil {
+		return a.Card
+	}
+	read := reading(r)
+	c := &hitl.Card{
+		V: shown.Version, Headline: headline(r, a, &read), Risk: a.Policy.Risk, RiskReason: a.RiskReason, Irreversible: read.Gone(),
+		Verbs: []string{hitl.VerbDeny, hitl.VerbDismiss}, Scopes: []string{"once"},
+	}
+	if k, ok := hitl.LookupKind(r.Kind); ok {
+		c.Verbs = k.Verbs
+	}
+	if len(r.Suggestions) > 0 && string(r.Suggestions) != "null" && string(r.Suggestions) != "[]" {
+		c.Scopes, c.Grants = append(c.Scopes, "session"), grants(r.Suggestions)
+	}
+	c.Parts, c.MoreParts = parts(&read)
 	if d := Deadline(r, a.RequestedAt); !d.IsZero() {
-		s.ExpiresAt = &d
+		d = d.UTC()
+		c.ExpiresAt = &d
 	}
 	if d := r.Attention(); d > 0 {
-		at := a.RequestedAt.Add(d)
-		s.AttentionAt = &at
+		at := a.RequestedAt.Add(d).UTC()
+		c.AttentionAt = &at
 	}
-	return s
+	return c
 }
 
 // Deadline is the zero time for a request that waits for ever.
@@ -77,18 +101,12 @@ func Deadline(r *hitl.Request, requestedAt time.Time) time.Time {
 
 // Body makes the whole of what a person must see of a request. raw is shown
 // as it is where nothing else would be.
-func Body(r *hitl.Request, raw []byte) *wire.Body {
+func Body(r *hitl.Request, raw []byte, a Admission) *wire.Body {
+	said := Said(r, a)
 	b := &wire.Body{
-		Blocks: hitl.View(r), Message: Visible(r.Message), Reason: Visible(r.Reason),
-		Scopes: []string{"once"}, Verbs: []string{hitl.VerbDeny, hitl.VerbDismiss},
+		Blocks: hitl.View(r), Message: Visible(r.Message), Reason: Visible(r.Reason), Scopes: said.Scopes, Verbs: said.Verbs,
+		Grants: said.Grants, Parts: said.Parts, MoreParts: said.MoreParts, Shown: shown.Digest(r, said),
 	}
-	if k, ok := hitl.LookupKind(r.Kind); ok {
-		b.Verbs = k.Verbs
-	}
-	if len(r.Suggestions) > 0 && string(r.Suggestions) != "null" && string(r.Suggestions) != "[]" {
-		b.Scopes, b.Grants = append(b.Scopes, "session"), grants(r.Suggestions)
-	}
-	b.Parts, b.MoreParts = parts(r)
 	if _, known := hitl.LookupKind(r.Kind); !known && len(b.Blocks) == 0 {
 		text, hidden := hitl.DisplayJSON(raw)
 		b.Blocks = []hitl.Block{{Label: "Request", Form: "json", Text: text, Hidden: hidden}}

@@ -88,7 +88,7 @@ func TestHeadlineOfOtherTools(t *testing.T) {
 func TestPartsWithTheirOwnRisk(t *testing.T) {
 	t.Parallel()
 	r := bash("rm -rf build/ && npm run build | tee log && git push -f")
-	b := Body(r, nil)
+	b := Body(r, nil, Admission{})
 	require.Equal(t, []wire.Part{
 		{Text: "rm -rf build/", Joint: "first", Risk: "high", RiskReason: "deletes files for good"},
 		{Text: "npm run build", Joint: "and", Risk: "medium", RiskReason: "runs a command"},
@@ -101,9 +101,9 @@ func TestPartsWithTheirOwnRisk(t *testing.T) {
 	for _, p := range b.Parts {
 		require.Contains(t, b.Blocks[0].Text, p.Text)
 	}
-	require.Empty(t, Body(bash("make"), nil).Parts, "one command has no parts")
+	require.Empty(t, Body(bash("make"), nil, Admission{}).Parts, "one command has no parts")
 	require.False(t, summaryOf(t, bash("sudo make")).Irreversible)
-	many := Body(bash(strings.Repeat("ls;", 100)), nil)
+	many := Body(bash(strings.Repeat("ls;", 100)), nil, Admission{})
 	require.Equal(t, 100, len(many.Parts)+many.MoreParts)
 }
 
@@ -118,16 +118,16 @@ func TestGrantsSayWhatASessionLetsThrough(t *testing.T) {
 	} {
 		r := bash("make")
 		r.Suggestions = json.RawMessage(suggestions)
-		b := Body(r, nil)
+		b := Body(r, nil, Admission{})
 		require.Equal(t, want, b.Grants)
 		require.Equal(t, []string{"once", "session"}, b.Scopes)
 	}
 	long := bash("make")
 	long.Suggestions = json.RawMessage("[" + strings.Repeat(`{"type":"setMode","mode":"x"},`, 50) + `{"type":"setMode","mode":"y"}]`)
-	grants := Body(long, nil).Grants
+	grants := Body(long, nil, Admission{}).Grants
 	require.Len(t, grants, maxGrants)
 	require.Equal(t, "40 more, listed in the request", grants[maxGrants-1])
-	require.Empty(t, Body(bash("make"), nil).Grants)
+	require.Empty(t, Body(bash("make"), nil, Admission{}).Grants)
 }
 
 func TestFieldsOfAForm_C03(t *testing.T) {
@@ -146,14 +146,14 @@ func TestFieldsOfAForm_C03(t *testing.T) {
 		{Name: "mail", Label: "mail", Type: "string", Format: "email", MinLength: 3, MaxLength: 80},
 		{Name: "tags", Label: "tags", Type: "array", Choices: []wire.Choice{{JSON: `"a"`, Label: "A"}, {JSON: "7", Label: "7"}}},
 		{Name: "sure", Label: "sure", Type: "boolean"},
-	}, Body(r, nil).Fields)
+	}, Body(r, nil, Admission{}).Fields)
 	for _, odd := range []string{
 		`{"type":"object"}`, `{"type":"object","properties":{"a":{"type":"object"}}}`, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}}}`,
 		`{"type":"object","properties":{"a":{"type":"array"}}}`, `{"type":"object","properties":[]}`,
 	} {
 		r.Schema = json.RawMessage(odd)
-		require.Empty(t, Body(r, nil).Fields, "%s is filled in as JSON", odd)
-		require.NotEmpty(t, Body(r, nil).Schema)
+		require.Empty(t, Body(r, nil, Admission{}).Fields, "%s is filled in as JSON", odd)
+		require.NotEmpty(t, Body(r, nil, Admission{}).Schema)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSummaryStaysSmallWhateverAnAgentWrites(t *testing.T) {
 func TestUnknownKindIsShownRawAndOffersNoApproval(t *testing.T) {
 	t.Parallel()
 	raw := []byte(`{"v":1,"kind":"poll","ballot":[1,2,9007199254740993]}`)
-	b := Body(&hitl.Request{Kind: "poll"}, raw)
+	b := Body(&hitl.Request{Kind: "poll"}, raw, Admission{})
 	require.Len(t, b.Blocks, 1)
 	require.Contains(t, b.Blocks[0].Text, "9007199254740993")
 	require.Equal(t, []string{hitl.VerbDeny, hitl.VerbDismiss}, b.Verbs)

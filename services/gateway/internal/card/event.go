@@ -158,7 +158,7 @@ func Stored(m journal.Message) []wire.Event {
 		}
 		if raw, err := base64.StdEncoding.DecodeString(ev.RequestB64); err == nil && len(raw) > 0 {
 			if r, err := hitl.ParseRequest(raw); err == nil {
-				ev.Summary.Body = Small(Body(r, raw))
+				ev.Summary.Body = Small(Body(r, raw, Admission{RequestedAt: ev.CreatedAt, Policy: ev.Policy, RiskReason: ev.RiskReason}))
 			}
 		}
 		return Opened(&ev.Summary, m)

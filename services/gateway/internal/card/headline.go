@@ -26,26 +26,20 @@ func reading(r *hitl.Request) command.Reading {
 	return command.Reading{}
 }
 
-func irreversible(r *hitl.Request) bool {
-	read := reading(r)
-	return read.Gone()
-}
-
-// parts are the commands of a request whose shell text runs more than one.
-func parts(r *hitl.Request) (out []wire.Part, more int) {
-	read := reading(r)
+// parts are the commands of a shell text that runs more than one.
+func parts(read *command.Reading) (out []wire.Part, more int) {
 	if len(read.Parts) < 2 {
 		return nil, 0
 	}
 	for _, p := range read.Parts {
-		out = append(out, wire.Part{Text: p.Text, Joint: p.Joint, Risk: p.Level, RiskReason: p.Reason})
+		out = append(out, wire.Part{Text: p.Text, Joint: p.Joint, Depth: p.Depth, Risk: p.Level, RiskReason: p.Reason})
 	}
 	return out, read.More
 }
 
 // headline is the plain sentence of what is asked: who wants to do what to
 // what, and with what effect where the policy knows one.
-func headline(r *hitl.Request, a Admission) string {
+func headline(r *hitl.Request, a Admission, read *command.Reading) string {
 	s := hitl.Headline(r)
 	bad := (a.Policy.Risk == "high" || a.Policy.Risk == "critical") && a.RiskReason != policy.AgentSays
 	if r.Tool == nil {
@@ -59,7 +53,6 @@ func headline(r *hitl.Request, a Admission) string {
 		return cutRunes(s, maxHeadline)
 	}
 	who := strings.TrimSuffix(s, "run a shell command")
-	read := reading(r)
 	switch {
 	case len(read.Bad()) > 0:
 		return who + listed(read.Bad(), maxHeadline-utf8.RuneCountInString(who))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/permit"
+	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
@@ -76,7 +78,13 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case a.Digest != "" && a.Digest != t.Digest:
 		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "this is not the request that was shown; nothing was decided"}
 	}
-	assurance, refused := permit.Presence(ctx, a, t.Policy.Risk, content, e.now())
+	said := *card.Said(t.Request, t.Admission)
+	looks := shown.Digest(t.Request, &said)
+	if said.Named = a.Shown != ""; said.Named && a.Shown != looks {
+		return hitl.Receipt{Status: hitl.DigestMismatch, Error: "what is said of this request is not what was shown; nothing was decided"}
+	}
+	edited := e.edited(t, content)
+	assurance, refused := permit.Presence(ctx, a, cmp.Or(edited, t.Policy.Risk), content, e.now())
 	if refused != nil {
 		return *refused
 	}
@@ -98,7 +106,8 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	}
 	content.Rule = a.Rule
 	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
-	d.From, d.Shown, d.Policy.Role = a.From, shown.Digest(t.Request), by
+	d.From, d.Shown, d.Card, d.Policy.Role = a.From, looks, &said, by
+	d.Policy.Edited = edited
 	winner, won, err := e.store(ctx, ref, d)
 	if errors.Is(err, journal.ErrTooLarge) {
 		return api.Invalid(hitl.Invalid("response", "is too large for this server together with its request"))
@@ -111,6 +120,21 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
 	}
 	return e.late(a, e.winners.Add(ref, winner))
+}
+
+// edited is the risk of what a person makes of a tool's input, where that is worse
+// than what was asked.
+func (e *Engine) edited(t *record.Target, c *hitl.Content) string {
+	if len(c.UpdatedInput) == 0 || t.Request.Tool == nil {
+		return ""
+	}
+	r, tool := *t.Request, *t.Request.Tool
+	tool.Input = c.UpdatedInput
+	r.Tool = &tool
+	if now, _ := e.policy.Assess(&r); policy.Worse(now.Risk, t.Policy.Risk) {
+		return now.Risk
+	}
+	return ""
 }
 
 // sameSession reports whether id is the id or the key of r's session.

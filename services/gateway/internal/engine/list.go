@@ -46,7 +46,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 	out := &wire.Interaction{ID: ref.ID, State: wire.StatePending}
 	if w == nil {
 		out.Summary = card.Summarize(t.Request, t.Digest, t.Admission)
-		out.Body = card.Body(t.Request, t.Raw)
+		out.Body = card.Body(t.Request, t.Raw, t.Admission)
 		out.Attempt, out.Unreachable = max(p.Attempt, t.Attempt), p.Unreachable
 		out.ServerTime = e.now().UTC()
 		return out, nil
@@ -61,7 +61,7 @@ func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction,
 		if err != nil {
 			return nil, err
 		}
-		out.Summary, out.Body = card.Summarize(r, w.Digest, a), card.Body(r, raw)
+		out.Summary, out.Body = card.Summarize(r, w.Digest, a), card.Body(r, raw, a)
 	} else {
 		out.Summary = record.Unreadable(a, w)
 	}

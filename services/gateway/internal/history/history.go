@@ -260,7 +260,7 @@ func (h *History) interaction(ref subject.Ref, d *journal.StoredDecision) (wire.
 		if err != nil {
 			return out, err
 		}
-		out.Summary, out.Body = card.Summarize(r, d.Digest, a), card.Body(r, raw)
+		out.Summary, out.Body = card.Summarize(r, d.Digest, a), card.Body(r, raw, a)
 	}
 	out.ServerTime = h.Clock().UTC()
 	return out, nil

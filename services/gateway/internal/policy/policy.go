@@ -33,6 +33,9 @@ func (p *Policy) Assess(r *hitl.Request) (hitl.Policy, string) {
 	return hitl.Policy{Version: Version, Risk: level}, reason
 }
 
+// Worse reports whether one risk is above another.
+func Worse(risk, than string) bool { return command.Rank(risk) > command.Rank(than) }
+
 func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 	if r.Tool == nil {
 		return "low", ""

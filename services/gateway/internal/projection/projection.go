@@ -108,7 +108,7 @@ type Entry struct {
 // needs no lock.
 func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Entry {
 	en := NewListed(r, len(raw), digest, a)
-	en.summary.Body = card.Small(card.Body(r, raw))
+	en.summary.Body = card.Small(card.Body(r, raw, a))
 	if len(raw) <= wire.MaxInline {
 		en.raw = raw
 	}

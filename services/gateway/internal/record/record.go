@@ -105,7 +105,7 @@ func first(h map[string][]string, key string) string {
 // Decided reads the request inside a decision; nil where only its digest was
 // kept.
 func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hitl.Request, card.Admission, error) {
-	a := card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy}
+	a := card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy, Card: w.Card}
 	raw, err := w.Request()
 	if err != nil || raw == nil {
 		return nil, a, err

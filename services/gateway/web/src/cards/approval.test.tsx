@@ -29,7 +29,7 @@ describe("approval card", () => {
     expect(card("a")).toHaveTextContent("It rewrites the history of a shared branch.");
     expect(button("deny")).toBeEnabled();
     await user.click(button("approve"));
-    expect(h.answers()).toEqual([expect.objectContaining({ type: "pending_request_response", session_id: a.session_key, request_id: a.key, request_type: "tool_approval", digest: a.digest, decision: "allow", scope: "once" })]);
+    expect(h.answers()).toEqual([expect.objectContaining({ type: "pending_request_response", session_id: a.session_key, request_id: a.key, request_type: "tool_approval", digest: a.digest, shown: "shown-a", decision: "allow", scope: "once" })]);
     expect(card("a")).toHaveAttribute("data-state", "sending");
     push({ type: "receipt", ref: h.answers()[0]!.ref, status: "accepted", decision: decision(a, "allowed", { decided_at: new Date().toISOString() }) });
     expect(card("a")).toHaveAttribute("data-state", "confirmed");

@@ -123,10 +123,10 @@ function Steps({ line, parts, more }: { line: string; parts: Part[]; more: numbe
         {rows.map(({ p, n }) => (
           <li key={n} value={n + 1} data-risk={p.risk} className="flex gap-3 px-3.5 py-1.5">
             <span className="w-5 flex-none text-right font-semibold text-soft tabular-nums">{n + 1}</span>
-            <div className="min-w-0 flex-1">
+            <div className="min-w-0 flex-1" style={p.depth ? { paddingLeft: `${Math.min(p.depth, 3) * 0.9}rem` } : undefined}>
               <span className="flex flex-wrap items-baseline justify-between gap-x-3">
                 <code className={`verbatim min-w-0 font-mono text-[13px] ${isBad(p) ? "font-semibold" : "text-soft"} ${long ? "line-clamp-2" : ""}`}><Command text={p.text} /></code>
-                <span className="text-[13px] text-faint">{jointWords[p.joint] ?? ""}</span>
+                <span className="text-[13px] text-faint">{p.depth ? `in its script, ${jointWords[p.joint] ?? ""}` : (jointWords[p.joint] ?? "")}</span>
               </span>
               {isBad(p) && (
                 <span className="flex items-start gap-1.5 font-medium">

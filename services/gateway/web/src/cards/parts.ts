@@ -24,6 +24,7 @@ export function markParts(text: string, parts: Part[]): { text: string; n?: numb
   let done = 0;
   let from = 0;
   parts.forEach((p, i) => {
+    if ((p.depth ?? 0) > 0) return; // of a script in quotes: the part that runs it is marked
     const at = text.indexOf(p.text, from);
     if (at < 0) return; // inside of one before it
     from = at + p.text.length;

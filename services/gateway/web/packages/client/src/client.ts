@@ -140,6 +140,8 @@ export class Client extends Emitter<ClientEvents> {
       request_id: key,
       request_type: item.summary.request_type,
       digest: item.summary.digest,
+      // What stands on the screen, headline and risk included: the record says so.
+      ...(item.summary.body?.shown ? { shown: item.summary.body.shown } : {}),
       ...say,
     };
     const old = s.sends[key];

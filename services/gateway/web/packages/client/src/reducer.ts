@@ -140,6 +140,11 @@ function snapshot(s: State, sessions: ProcessState[]): State {
   return say(next, n === 0 ? "Nothing waits for you." : n === 1 ? "1 request waits for you." : `${n} requests wait for you.`);
 }
 
+/** Whether a body that was fetched beside one summary belongs to the other: the server says the same of both. */
+function alike(a: Summary, b: Summary): boolean {
+  return a.digest === b.digest && a.headline === b.headline && a.risk === b.risk && a.risk_reason === b.risk_reason;
+}
+
 function processState(s: State, p: ProcessState, live: boolean): State {
   const { type: _t, cursor: _c, pending_requests, pending_request: _p, closed, ...rest } = p;
   const waiting = pending_requests ?? [];
@@ -155,7 +160,7 @@ function processState(s: State, p: ProcessState, live: boolean): State {
     items[summary.key] = {
       ...(old ?? { closed: false, trail: [], load: "idle" }),
       watched: true,
-      summary: { ...summary, body: summary.body ?? (old?.summary.digest === summary.digest ? old.summary.body : undefined) },
+      summary: { ...summary, body: summary.body ?? (old && alike(old.summary, summary) ? old.summary.body : undefined) },
     };
   }
   const keys = waiting.map((w) => w.key);

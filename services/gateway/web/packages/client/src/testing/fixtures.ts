@@ -39,7 +39,7 @@ export function bash(id: string, command = RELEASE, over: Partial<Summary> = {},
   return summary(id, {
     tool_input: command,
     body: body({
-      cwd: "/srv/app", input: JSON.stringify({ command, description: "Rebuild and force-push" }), scopes: ["once", "session"],
+      shown: `shown-${id}`, cwd: "/srv/app", input: JSON.stringify({ command, description: "Rebuild and force-push" }), scopes: ["once", "session"],
       grants: ["every use of Bash that begins with “npm run build”"], ...(command === RELEASE ? { parts: releaseParts } : {}),
       blocks: [{ label: "Command", form: "command", text: command, lines: 1, ...block }, { label: "Description", form: "text", text: "Rebuild the bundle and push the release branch again", lines: 1 }],
     }),

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/shown"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/api"
+)
+
+// The record says what the person read at the top of the card, not only what the
+// agent wrote; and a page that showed anything else decides nothing.
+func TestTheRecordSaysWhatWasShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plain, _ := w.gateway()
+	// A gateway that judges in another way: of another version, say.
+	strict, _ := w.gateway(func(o *Options) { o.Critical = []string{"build"} })
+	nc := w.connect()
+	r := request("k", func(r *hitl.Request) {
+		r.Tool.Input = json.RawMessage(`{"command":"bash -c 'make && rm -rf build'"}`)
+	})
+	raw := w.ask(nc, r)
+	pending(t, plain, r.ID)
+	pending(t, strict, r.ID)
+	see := func(e *Engine) *wire.Interaction {
+		ix, err := e.Interaction(t.Context(), r.ID)
+		require.NoError(t, err)
+		return ix
+	}
+	page := see(plain)
+	require.Len(t, page.Body.Parts, 3)
+	require.Contains(t, page.Headline, "delete build for good")
+	attempt := func(named string) api.Attempt {
+		return answer(r, raw, "ada", func(a *api.Attempt) { allow(a); a.Shown = named })
+	}
+	for name, digest := range map[string]string{
+		"of something else": shown.Digest(request("other"), nil), "of the texts alone": shown.Digest(r, nil), "of the bytes": hitl.Digest(raw), "of nothing": "x",
+	} {
+		rec := plain.Decide(t.Context(), attempt(digest))
+		require.Equal(t, hitl.DigestMismatch, rec.Status, name)
+		require.Nil(t, rec.Decision)
+	}
+	pending(t, plain, r.ID)
+
+	rec := plain.Decide(t.Context(), attempt(page.Body.Shown))
+	require.Equal(t, hitl.Accepted, rec.Status, rec.Error)
+	require.Nil(t, rec.Decision.Card, "a receipt stands beside the card")
+	stored, err := w.journal(nc).Decision(t.Context(), ref(r))
+	require.NoError(t, err)
+	c := stored.Card
+	require.NotNil(t, c)
+	require.True(t, c.Named)
+	require.Equal(t, page.Headline, c.Headline)
+	require.Equal(t, page.Body.Parts, c.Parts)
+	require.Equal(t, page.Risk, c.Risk)
+	require.Equal(t, page.RiskReason, c.RiskReason)
+	require.Equal(t, *page.ExpiresAt, *c.ExpiresAt)
+	require.Equal(t, page.Body.Shown, stored.Shown)
+	require.Equal(t, stored.Shown, shown.Digest(r, c), "made again from the record alone")
+
+	// Afterwards every gateway shows what was shown then.
+	pending(t, strict)
+	after := see(strict)
+	require.Equal(t, page.Headline, after.Headline)
+	require.Equal(t, page.Risk, after.Risk)
+	require.Equal(t, page.RiskReason, after.RiskReason)
+	require.Equal(t, page.Body.Parts, after.Body.Parts)
+	require.Equal(t, page.Body.Shown, after.Body.Shown)
+}
+
+// What one gateway says of a request another one may put in other words: then one
+// looks at it again there.
+func TestWhatAnotherGatewaySaidDecidesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, _ := w.gateway()
+	b, _ := w.gateway(func(o *Options) { o.Critical = []string{"make"} })
+	r := request("k")
+	raw := w.ask(w.connect(), r)
+	pending(t, a, r.ID)
+	pending(t, b, r.ID)
+	from := map[string]*Engine{}
+	for _, e := range []*Engine{a, b} {
+		ix, err := e.Interaction(t.Context(), r.ID)
+		require.NoError(t, err)
+		from[ix.Body.Shown] = e
+	}
+	if len(from) == 1 {
+		return // one of them has it from the other, with its words
+	}
+	for named, e := range from {
+		other := a
+		if e == a {
+			other = b
+		}
+		rec := other.Decide(t.Context(), answer(r, raw, "ada", func(at *api.Attempt) { deny(at); at.Shown = named }))
+		require.Equal(t, hitl.DigestMismatch, rec.Status)
+	}
+	pending(t, a, r.ID)
+}
+
+// Who names nothing, a rule or a program, decides all the same, and the record
+// says that.
+func TestTheRecordSaysWhoDidNotLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	r := request("k")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", deny)).Status)
+	stored, err := w.journal(nc).Decision(t.Context(), ref(r))
+	require.NoError(t, err)
+	require.False(t, stored.Card.Named)
+	require.Equal(t, stored.Shown, shown.Digest(r, stored.Card))
+}
+
+// What a person makes of an input is judged too, and the record says how.
+func TestAnEditIsJudged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	for name, c := range map[string]struct{ input, want string }{
+		"worse": {`{"command":"rm -rf build"}`, "high"}, "not worse": {`{"command":"ls"}`, ""}, "the same": {`{"command":"make test"}`, ""},
+	} {
+		r := request(name)
+		raw := w.ask(w.connect(), r)
+		pending(t, e, r.ID)
+		rec := e.Decide(t.Context(), answer(r, raw, "ada", func(a *api.Attempt) { allow(a); a.UpdatedInput = json.RawMessage(c.input) }))
+		require.Equal(t, hitl.Accepted, rec.Status, rec.Error)
+		require.Equal(t, c.want, rec.Decision.Policy.Edited, name)
+		require.Equal(t, "medium", rec.Decision.Policy.Risk, name)
+		pending(t, e)
+	}
+}
