@@ -92,8 +92,37 @@ type Rule struct {
 	RevokedAt *time.Time      `json:"revoked_at,omitempty"`
 	RevokedBy *hitl.Principal `json:"revoked_by,omitempty"`
 	State     string          `json:"state"`
+	// Version counts from 1 with Changes, the oldest first: each says what was
+	// before.
+	Version int          `json:"version,omitempty"`
+	Changes []RuleChange `json:"changes,omitempty"`
 	// MayRevoke says that whoever reads this may revoke it.
 	MayRevoke bool `json:"may_revoke,omitempty"`
+	// MayChange says that whoever reads this made it and may change it, to last
+	// MaxExpiresIn seconds from now at most.
+	MayChange    bool  `json:"may_change,omitempty"`
+	MaxExpiresIn int64 `json:"max_expires_in,omitempty"`
+}
+
+// RuleChange is what a version of a rule changed.
+type RuleChange struct {
+	Version   int            `json:"version"` // that it made
+	At        time.Time      `json:"at"`
+	By        hitl.Principal `json:"by"`
+	What      string         `json:"what"`       // in words
+	ExpiresAt time.Time      `json:"expires_at"` // before it
+	MaxUses   int            `json:"max_uses,omitempty"`
+}
+
+// ChangeRule changes what it names of a rule that is in force. What a rule matches
+// is never changed: that takes a request, and another rule.
+type ChangeRule struct {
+	// Version is the one that was read: another one in the meantime is a conflict.
+	Version int `json:"version"`
+	// ExpiresIn is in seconds from now.
+	ExpiresIn int64 `json:"expires_in,omitempty"`
+	// MaxUses are all uses, those that were included; 0: as often as it matches.
+	MaxUses *int `json:"max_uses,omitempty"`
 }
 
 // RuleList are the rules that one may see, those in force first, then the newest.

@@ -53,6 +53,10 @@ func TestARuleFromTheBrowser_B59(t *testing.T) {
 	require.Zero(t, r.code, r.stderr)
 	require.Regexp(t, `allow git status\s+.*active\s+.*\s2\b`, r.stdout)
 	rule := strings.Fields(strings.Split(r.stdout, "\n")[1])[0]
+	r = h.run("rules", "show", rule, "--login", tokenFile)
+	require.Zero(t, r.code, r.stderr)
+	require.Contains(t, r.stdout, "Allows the command git status")
+	require.Regexp(t, `(?s)allowed .*git status.*allowed .*git status`, r.stdout)
 	p.run(chromedp.Navigate(in.url + "/#/rules"))
 	p.see(testID("rule-" + rule))
 	require.Zero(t, h.run("rules", "revoke", rule, "--login", tokenFile).code)

@@ -18,6 +18,18 @@ func (d *Door) ruling(with func(string, signedIn)) {
 	})
 	with("POST /api/rules/preview", ruled(d, d.Rules.Preview))
 	with("POST /api/rules", ruled(d, d.Rules.Make))
+	with("POST /api/rules/{id}", func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+		var in wire.ChangeRule
+		if !read(w, r, maxManage, &in) {
+			return
+		}
+		out, err := d.Rules.Change(r.Context(), sess, r.PathValue("id"), in)
+		if err != nil {
+			d.ruleError(w, err)
+			return
+		}
+		reply(w, http.StatusOK, out)
+	})
 	with("DELETE /api/rules/{id}", func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 		if err := d.Rules.Revoke(r.Context(), sess, r.PathValue("id")); err != nil {
 			d.ruleError(w, err)
@@ -50,6 +62,8 @@ func (d *Door) ruleError(w http.ResponseWriter, err error) {
 		failInvalid(w, inv)
 	case errors.Is(err, rulebook.ErrUnknown):
 		fail(w, http.StatusNotFound, string(hitl.NotFound), err.Error())
+	case errors.Is(err, rulebook.ErrChanged):
+		fail(w, http.StatusConflict, "conflict", err.Error())
 	case errors.Is(err, rulebook.ErrForbidden):
 		fail(w, http.StatusForbidden, string(hitl.Forbidden), "a rule takes a person at a browser who may decide such requests; it is ended by that person or an admin")
 	default:

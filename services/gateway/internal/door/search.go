@@ -37,7 +37,7 @@ func (d *Door) search(w http.ResponseWriter, r *http.Request, sess *auth.Session
 func searched(v url.Values) (history.Query, *hitl.InvalidError) {
 	q := history.Query{
 		Text: v.Get("q"), Kind: v.Get("kind"), Tool: v.Get("tool"), Project: v.Get("project"), Agent: v.Get("agent"),
-		Who: v.Get("who"), Session: v.Get("session"), Before: v.Get("before"), Limit: defaultPage,
+		Who: v.Get("who"), Session: v.Get("session"), Rule: v.Get("rule"), Before: v.Get("before"), Limit: defaultPage,
 	}
 	for _, o := range v["outcome"] {
 		q.Outcomes = append(q.Outcomes, hitl.Outcome(o))

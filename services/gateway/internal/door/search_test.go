@@ -37,7 +37,7 @@ func TestSearchOfTheRecord(t *testing.T) {
 	h := newHouse(t, func(o *door.Options) { o.History = l })
 	v := url.Values{
 		"state": {"decided"}, "q": {"push \"to main\""}, "outcome": {"allowed", "denied"}, "kind": {"approval"}, "tool": {"Bash"},
-		"project": {"shop"}, "agent": {"build-7"}, "who": {"Ada"}, "session": {"s1"}, "before": {"b"}, "limit": {"7"},
+		"project": {"shop"}, "agent": {"build-7"}, "who": {"Ada"}, "session": {"s1"}, "rule": {"r1"}, "before": {"b"}, "limit": {"7"},
 		"from": {"2026-03-04T14:02:00Z"}, "until": {"2026-03-05T00:00:00.5+01:00"},
 	}
 	status, raw := h.get("/api/interactions?" + v.Encode())
@@ -47,7 +47,7 @@ func TestSearchOfTheRecord(t *testing.T) {
 	l.q.Until = time.Time{}
 	require.Equal(t, history.Query{
 		Text: `push "to main"`, Outcomes: []hitl.Outcome{"allowed", "denied"}, Kind: "approval", Tool: "Bash", Project: "shop",
-		Agent: "build-7", Who: "Ada", Session: "s1", Before: "b", Limit: 7, From: at,
+		Agent: "build-7", Who: "Ada", Session: "s1", Rule: "r1", Before: "b", Limit: 7, From: at,
 	}, l.q)
 
 	// Whoever searches does so with their own rights.

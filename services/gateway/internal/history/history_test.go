@@ -399,3 +399,24 @@ func TestWhatNoGatewaySignedIsNotFound_invariant2(t *testing.T) {
 	require.Equal(t, []string{"echo real"}, found(s.search(role.Everything(), history.Query{})))
 	require.Contains(t, s.log.String(), "does not count")
 }
+
+// What one rule decided is found by its id, also where others decided with it, and
+// only by those who may know by what it was decided.
+func TestTheDecisionsOfARule(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	by := func(rules string) func(*hitl.Request, *hitl.Decision) {
+		return func(r *hitl.Request, d *hitl.Decision) {
+			r.ProjectID, d.Outcome, d.Rule, d.Principal = "shop", hitl.Allowed, rules, hitl.Principal{Kind: "rule", ID: "r1"}
+		}
+	}
+	s.settle("1", "make one", by("r1"))
+	s.settle("2", "make two", by("r12"))
+	s.settle("3", "make three", by("r0,r1"))
+	s.settle("4", "make four", in("shop"))
+	require.Equal(t, []string{"make three", "make one"}, found(s.search(role.Everything(), history.Query{Rule: "r1"})))
+	require.Empty(t, found(s.search(role.Everything(), history.Query{Rule: "r"})))
+	viewer := role.Set{{Role: wire.RoleViewer, Projects: []string{"*"}}}
+	require.Len(t, s.search(viewer, history.Query{}).Interactions, 4)
+	require.Empty(t, s.search(viewer, history.Query{Rule: "r1"}).Interactions)
+}

@@ -29,6 +29,7 @@ type Query struct {
 	Agent    string // the agent's name, or its owner
 	Who      string // id or name of who decided
 	Session  string // id or key
+	Rule     string // id of a rule that decided
 	// From and Until bound when it was decided; From belongs to it, Until does
 	// not.
 	From, Until time.Time
@@ -59,7 +60,7 @@ func (q *Query) check() *hitl.InvalidError {
 		}
 	}
 	for field, text := range map[string]string{
-		"kind": q.Kind, "tool": q.Tool, "project": q.Project, "agent": q.Agent, "who": q.Who, "session": q.Session, "before": q.Before,
+		"kind": q.Kind, "tool": q.Tool, "project": q.Project, "agent": q.Agent, "who": q.Who, "session": q.Session, "rule": q.Rule, "before": q.Before,
 	} {
 		if !utf8.ValidString(text) || len(text) > maxFilter {
 			add(field, "must be text of at most 256 bytes")
@@ -97,6 +98,9 @@ func terms(text string) []string {
 // is hidden cannot be guessed at by searching for it.
 func (q *Query) matches(ix *wire.Interaction, words []string) bool {
 	var who hitl.Principal
+	if q.Rule != "" && (ix.Decision == nil || !slices.Contains(strings.Split(ix.Decision.Rule, ","), q.Rule)) {
+		return false
+	}
 	if ix.Decision != nil {
 		who = ix.Decision.Principal
 		at := ix.Decision.DecidedAt

@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/command"
 )
 
 // maxText is the longest input of an exact pattern, in bytes: it must be shown
@@ -47,6 +48,7 @@ type Call struct {
 	text    string // the command, or the canonical input
 	rest    string
 	parts   []part // nil where the command cannot be taken apart
+	opaque  bool   // it runs what cannot be read as commands
 	file    string // clean and absolute, or empty
 }
 
@@ -56,7 +58,8 @@ func Read(r *hitl.Request, risk string) *Call {
 		return nil
 	}
 	var in map[string]json.RawMessage
-	if json.Unmarshal(r.Tool.Input, &in) != nil || in == nil {
+	// Of a member that is there twice nobody knows which one the agent takes.
+	if hitl.CheckJSON(r.Tool.Input) != nil || json.Unmarshal(r.Tool.Input, &in) != nil || in == nil {
 		return nil
 	}
 	c := &Call{Request: r, Risk: risk, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID).String()}
@@ -73,7 +76,7 @@ func Read(r *hitl.Request, risk string) *Call {
 		if err != nil {
 			return nil
 		}
-		c.rest, c.parts = string(rest), parts(c.text)
+		c.rest, c.parts, c.opaque = string(rest), parts(c.text), command.Read(c.text).Opaque
 		return c
 	}
 	text, err := hitl.Canonical(r.Tool.Input)
@@ -172,6 +175,9 @@ func Denies(m *wire.RuleMatch, c *Call) bool {
 // each of its parts; nil where people decide. Each of them bears the risk of the
 // whole.
 func Allowing(rules []*wire.Rule, c *Call) []*wire.Rule {
+	if c.opaque {
+		return nil
+	}
 	var fit []*wire.Rule
 	for _, r := range rules {
 		if r.Effect != wire.RuleAllow || !inScope(&r.Match, c) || !bearable(c.Risk, r.Match.MaxRisk) {
@@ -290,8 +296,13 @@ func Reason(r *hitl.Request, risk, effect string) string {
 		return fmt.Sprintf("%s is read each time", r.Tool.Name)
 	case effect == wire.RuleAllow && !bearable(risk, risk):
 		return "a request of this risk is allowed by people only"
-	case Read(r, risk) == nil:
+	}
+	c := Read(r, risk)
+	switch {
+	case c == nil:
 		return "its input cannot be read"
+	case effect == wire.RuleAllow && c.opaque:
+		return "it runs a text in which no commands can be read: people look at it each time"
 	}
 	return ""
 }

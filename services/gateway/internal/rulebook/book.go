@@ -48,6 +48,7 @@ const (
 var (
 	ErrUnknown     = errors.New("no such rule")
 	ErrForbidden   = errors.New("not yours to decide")
+	ErrChanged     = errors.New("the rule was changed in the meantime, or is not in force any more: look at it again")
 	ErrUnavailable = errors.New("the rules cannot be reached")
 	errUnread      = errors.New("a stored rule cannot be read: until it is revoked people decide everything")
 	errOver        = errors.New("the rule is not in force any more")
@@ -206,10 +207,18 @@ func decode(id string, raw []byte) (*wire.Rule, error) {
 		return nil, errors.New("id: is not the one of its key")
 	case s.Effect != wire.RuleAllow && s.Effect != wire.RuleDeny:
 		return nil, errors.New("effect: is unknown")
-	case s.ExpiresAt.IsZero() || s.ExpiresAt.Sub(s.CreatedAt) > MaxTTL:
+	case s.ExpiresAt.IsZero() || s.ExpiresAt.Sub(lastMade(&s.Rule)) > MaxTTL:
 		return nil, errors.New("expires_at: is missing or too late")
 	}
 	return &s.Rule, nil
+}
+
+// lastMade is when somebody last said how long a rule lasts.
+func lastMade(r *wire.Rule) time.Time {
+	if n := len(r.Changes); n > 0 {
+		return r.Changes[n-1].At
+	}
+	return r.CreatedAt
 }
 
 // state is a rule's at a time.

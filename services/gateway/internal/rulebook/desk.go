@@ -81,8 +81,8 @@ func (d *Desk) draft(ctx context.Context, sess *auth.Session, in *wire.NewRule) 
 	if in.ExpiresIn < 1 || in.ExpiresIn > int64(longest/time.Second) {
 		return nil, hitl.Invalid("expires_in", "must be 1 to %d seconds", int64(longest/time.Second))
 	}
-	if in.MaxUses < 0 || in.MaxUses > 1_000_000 {
-		return nil, hitl.Invalid("max_uses", "must be 1 to 1000000, or absent")
+	if in.MaxUses < 0 || in.MaxUses > maxUses {
+		return nil, hitl.Invalid("max_uses", "must be 1 to %d, or absent", maxUses)
 	}
 	return &draft{call: c, ask: ask, rule: wire.Rule{
 		Effect: in.Effect, Title: rule.Title(&m), Text: rule.Text(in.Effect, &m), Match: m, Maker: sess.Person,
@@ -268,7 +268,7 @@ func (d *Desk) List(sess *auth.Session) []wire.Rule {
 		if !decides && !mine(sess, &r) {
 			continue
 		}
-		r.MayRevoke = r.RevokedAt == nil && mayRevoke(sess, &r)
+		d.mark(sess, &r)
 		out = append(out, r)
 	}
 	return out

@@ -27,12 +27,17 @@ export function Always({ summary, disabled }: { summary: Summary; disabled: bool
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
   // A rule cannot be made from another page's frame, nor for what only people allow.
-  if (!app || summary.kind !== "approval" || summary.risk === "critical") return null;
+  if (!app || summary.kind !== "approval") return null;
 
-  const items: { start: Start; text: string; note: string }[] = [
+  const allowing: { start: Start; text: string; note: string }[] = [
     { start: { scope: "session", lasts: DEFAULT_HOURS * 3600 }, text: "In this session…", note: `for ${DEFAULT_HOURS} hours at most` },
     ...(summary.project_id ? [{ start: { scope: "project" as const, lasts: DEFAULT_HOURS * 3600 }, text: `In the project ${summary.project_id}…`, note: `for ${DEFAULT_HOURS} hours` }] : []),
     { start: { scope: "session", lasts: 3600 }, text: "Choose…", note: "what, where and how long" },
+  ];
+  const items = [
+    // What is critical only people allow.
+    ...(summary.risk === "critical" ? [] : allowing),
+    { start: { scope: "session" as const, lasts: DEFAULT_HOURS * 3600, effect: "deny" as const }, text: "Always deny such requests…", note: "they come to nobody; the agent is told" },
   ];
   const close = (focus = true) => {
     setOpen(false);

@@ -7,6 +7,7 @@ import { useNow } from "../cards/useNow";
 import { clock } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Chip } from "../ui/controls";
+import { Change, Decided } from "./Row";
 import { standing, usage } from "./words";
 
 export default function Rules() {
@@ -57,6 +58,7 @@ function Row({ rule, now, online, onDone }: { rule: Rule; now: number; online: b
   const [sure, setSure] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
+  const [open, setOpen] = useState<"" | "decisions" | "change">("");
   const active = rule.state === "active";
   const mine = principal?.id === rule.maker.id && principal.kind === rule.maker.kind;
   const revoke = () => {
@@ -77,17 +79,23 @@ function Row({ rule, now, online, onDone }: { rule: Rule; now: number; online: b
       <p className="mt-1 text-[13px] text-faint">
         Made by {mine ? "you" : rule.maker.name || rule.maker.id}, {clock(rule.created_at, now)}. {standing(rule, now)}; {usage(rule, now)}.
       </p>
+      {(rule.changes ?? []).map((c) => (
+        <p key={c.version} className="verbatim text-[13px] text-faint">Version {c.version}: {c.what}. By {c.by.name || c.by.id}, {clock(c.at, now)}.</p>
+      ))}
       {problem !== "" && <p role="alert" className="mt-1 text-sm font-medium text-ink">Not revoked: {problem}</p>}
-      {active && rule.may_revoke && (
-        <div className="mt-2 flex gap-2">
-          {sure ? (
+      <div className="mt-2 flex flex-wrap gap-2">
+        {rule.uses > 0 && <Button small look="quiet" data-testid="rule-decisions" aria-expanded={open === "decisions"} disabled={!online} onClick={() => setOpen(open === "decisions" ? "" : "decisions")}>{open === "decisions" ? "Hide what it decided" : "What it decided"}</Button>}
+        {active && rule.may_change && <Button small look="quiet" data-testid="rule-change" aria-expanded={open === "change"} disabled={!online} onClick={() => setOpen(open === "change" ? "" : "change")}>Change…</Button>}
+        {active && rule.may_revoke && (sure ? (
             <>
               <Button small look="danger" data-testid="revoke-sure" disabled={!online || busy} busy={busy} onClick={revoke}>Revoke it now</Button>
               <Button small look="quiet" disabled={busy} onClick={() => setSure(false)}>Keep it</Button>
             </>
-          ) : <Button small data-testid="revoke" disabled={!online} onClick={() => { setSure(true); setProblem(""); }}>Revoke…</Button>}
-        </div>
-      )}
+          ) : <Button small data-testid="revoke" disabled={!online} onClick={() => { setSure(true); setProblem(""); }}>Revoke…</Button>)}
+      </div>
+      {sure && <p className="mt-1 text-[13px] text-soft">What waits stays with people; what it decided stands.</p>}
+      {open === "decisions" && <Decided rule={rule} now={now} />}
+      {open === "change" && <Change rule={rule} now={now} onDone={() => { setOpen(""); onDone(); }} />}
     </li>
   );
 }

@@ -20,6 +20,9 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
   const [lasts, setLasts] = useState(start.lasts);
   const [uses, setUses] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set([summary.key]));
+  const effect = start.effect ?? "allow";
+  const denies = effect === "deny";
+  const verb = denies ? "deny" : "approve";
   const [preview, setPreview] = useState<RulePreview>();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
@@ -36,7 +39,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
   useEffect(() => {
     const stop = new AbortController();
     setProblem("");
-    app.rules.previewRule({ request_id: summary.key, digest: summary.digest, pattern, scope, expires_in: 1 }, { signal: stop.signal }).then(
+    app.rules.previewRule({ request_id: summary.key, digest: summary.digest, effect, pattern, scope, expires_in: 1 }, { signal: stop.signal }).then(
       (p) => { if (!stop.signal.aborted) setPreview(p); },
       (e: unknown) => {
         if (stop.signal.aborted) return;
@@ -45,7 +48,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
       },
     );
     return () => stop.abort();
-  }, [app, summary.key, summary.digest, pattern, scope]);
+  }, [app, summary.key, summary.digest, effect, pattern, scope]);
 
   const spans = lasting(now, preview?.max_expires_in ?? lasts);
   const most = uses.trim() === "" ? 0 : Number(uses);
@@ -58,7 +61,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
     setBusy(true);
     setProblem("");
     const wish: NewRule = {
-      request_id: summary.key, digest: summary.digest, effect: "allow", pattern, scope, expires_in: lasts,
+      request_id: summary.key, digest: summary.digest, effect, pattern, scope, expires_in: lasts,
       ...(most > 0 ? { max_uses: most } : {}),
       apply: apply.map((c) => ({ request_id: c.request_id, digest: c.digest })),
     };
@@ -80,7 +83,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
     <dialog ref={box} data-testid="rule-sheet" aria-labelledby={`${id}-title`} onClose={onClose}
       className="m-auto flex max-h-[92dvh] w-full max-w-2xl flex-col rounded-2xl border border-line bg-card text-left text-ink shadow-card backdrop:bg-black/40 max-md:mb-0 max-md:rounded-b-none">
       <div className="flex items-center justify-between border-b border-line px-5 py-3">
-        <h2 id={`${id}-title`} className="text-lg font-semibold">Allow this from now on</h2>
+        <h2 id={`${id}-title`} className="text-lg font-semibold">{denies ? "Deny this from now on" : "Allow this from now on"}</h2>
         <Button small look="quiet" aria-label="Close" onClick={onClose}><X size={16} aria-hidden /></Button>
       </div>
       {left ? (
@@ -114,16 +117,16 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
                   </label>
                 </div>
                 <Cases title="Waits now, and the rule would decide it" none="Nothing else waits that it would decide." list={preview.pending ?? []} now={now}
-                  pick={{ chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: summary.key }} />
+                  pick={{ verb, chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: summary.key }} />
                 <Cases title={`Would have decided, of the last ${preview.looked} of this tool`} none={`Would have decided none of the last ${preview.looked} of this tool that you may see.`} list={preview.recent ?? []} now={now} />
                 <section>
-                  <h3 className="text-sm font-semibold">Still comes to you</h3>
+                  <h3 className="text-sm font-semibold">{denies ? "Is not denied, and comes to you" : "Still comes to you"}</h3>
                   <ul className="mt-1.5 space-y-1 text-sm">
-                    {(preview.examples ?? []).map((ex) => (
+                    {!denies && (preview.examples ?? []).map((ex) => (
                       <li key={ex.text} className="verbatim"><code className="font-mono text-[13px]"><Verbatim text={ex.text} /></code> <span className="text-faint">{ex.why}</span></li>
                     ))}
                     {(preview.others ?? []).slice(0, 5).map((c) => <li key={c.request_id} className="verbatim"><CaseLine c={c} now={now} /></li>)}
-                    <li className="text-faint">Everything that is riskier than this request, and everything that you may not decide yourself.</li>
+                    <li className="text-faint">{denies ? "The same in other words, or hidden in a script: a rule reads commands, it does not guess. Whoever is asked may still approve." : "Everything that is riskier than this request, every script in which no commands can be read, and everything that you may not decide yourself."}</li>
                   </ul>
                 </section>
               </>
@@ -132,7 +135,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
           <div className="flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3">
             <Button onClick={onClose} disabled={busy} className="max-md:w-full">Cancel</Button>
             <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!preview || busy || badUses} busy={busy} onClick={make}>
-              {thisToo ? (apply.length > 1 ? `Make the rule and approve ${apply.length}` : "Make the rule and approve this") : apply.length > 0 ? `Make the rule and approve ${apply.length}` : "Make the rule only"}
+              {thisToo ? (apply.length > 1 ? `Make the rule and ${verb} ${apply.length}` : `Make the rule and ${verb} this`) : apply.length > 0 ? `Make the rule and ${verb} ${apply.length}` : "Make the rule only"}
             </Button>
           </div>
         </>
@@ -156,6 +159,7 @@ function Choices({ legend, name, list, value, onChange }: { legend: string; name
 }
 
 interface Pick {
+  verb: "approve" | "deny";
   chosen: ReadonlySet<string>;
   set: (key: string, on: boolean) => void;
   mine: string;
@@ -172,7 +176,7 @@ function Cases({ title, none, list, now, pick }: { title: string; none: string; 
             {pick ? (
               <label className="flex min-h-11 items-start gap-3 rounded-lg px-2 py-2.5 hover:bg-sunk">
                 <input type="checkbox" checked={pick.chosen.has(c.request_id)} onChange={(e) => pick.set(c.request_id, e.target.checked)} className="mt-0.5" />
-                <span className="min-w-0"><span className="font-medium">{c.request_id === pick.mine ? "This request: " : "Approve it too: "}</span><CaseLine c={c} now={now} /></span>
+                <span className="min-w-0"><span className="font-medium">{c.request_id === pick.mine ? "This request: " : pick.verb === "deny" ? "Deny it too: " : "Approve it too: "}</span><CaseLine c={c} now={now} /></span>
               </label>
             ) : <div className="px-2 py-1.5"><CaseLine c={c} now={now} /></div>}
           </li>

@@ -7,6 +7,8 @@ export interface Start {
   scope: "session" | "project" | "owner";
   /** Seconds. */
   lasts: number;
+  /** Absent: allow. */
+  effect?: "allow" | "deny";
 }
 
 export interface Making {

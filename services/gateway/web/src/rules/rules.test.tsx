@@ -54,9 +54,9 @@ describe("Always", () => {
     const { user } = mount(h);
     expect(screen.queryByRole("menu")).toBeNull();
     await user.click(screen.getByTestId("always"));
-    expect(screen.getAllByRole("menuitem").map((i) => i.firstChild?.textContent)).toEqual(["In this session…", "In the project shop…", "Choose…"]);
+    expect(screen.getAllByRole("menuitem").map((i) => i.firstChild?.textContent)).toEqual(["In this session…", "In the project shop…", "Choose…", "Always deny such requests…"]);
     expect(document.activeElement).toBe(screen.getAllByRole("menuitem")[0]);
-    await user.keyboard("{ArrowDown}{ArrowDown}{ArrowDown}");
+    await user.keyboard("{ArrowDown}{ArrowDown}{ArrowDown}{ArrowDown}");
     expect(document.activeElement).toBe(screen.getAllByRole("menuitem")[0]);
     await user.keyboard("y");
     expect(h.answers()).toEqual([]);
@@ -67,9 +67,28 @@ describe("Always", () => {
     expect(h.api.calls.filter((c) => c.startsWith("make"))).toEqual([]);
   });
 
-  it("is not there for what is critical, and not for a question", () => {
-    mount(online([bash("a", "x", { risk: "critical" })]));
-    expect(screen.queryByTestId("always")).toBeNull();
+  it("lets nothing through that is critical: such a request can be denied from now on", async () => {
+    const { user } = mount(online([bash("a", "x", { risk: "critical" })]));
+    await user.click(screen.getByTestId("always"));
+    expect(screen.getAllByRole("menuitem").map((i) => i.firstChild?.textContent)).toEqual(["Always deny such requests…"]);
+  });
+
+  it("makes a rule that denies, from its own sheet, and says what that denies now", async () => {
+    const h = online([shown()]);
+    h.api.preview = (w) => preview(w, { pending: [...preview(w).pending!, { request_id: "default.agents.b", digest: "digest-b", headline: "b", input: "git status", created_at: new Date().toISOString() }] });
+    const { user } = await open(h, "Always deny such requests…");
+    expect(h.api.wishes.at(-1)).toMatchObject({ effect: "deny", request_id: shown().key });
+    const sheet = screen.getByTestId("rule-sheet");
+    expect(sheet).toHaveTextContent("Deny this from now on");
+    expect(sheet).not.toHaveTextContent(/[Aa]pprove it too|and approve/);
+    await user.click(screen.getByLabelText(/Deny it too/));
+    expect(screen.getByTestId("rule-make")).toHaveTextContent("Make the rule and deny 2");
+    h.api.make = (w) => ({ rule: rule({ effect: "deny" }), applied: (w.apply ?? []).map(() => ({ status: "accepted" as const })) });
+    await user.click(screen.getByTestId("rule-make"));
+    await waitFor(() => expect(screen.queryByTestId("rule-sheet")).toBeNull());
+    const made = JSON.parse(h.api.calls.find((c) => c.startsWith("make"))!.slice(5)) as NewRule;
+    expect(made).toMatchObject({ effect: "deny", apply: [{ digest: "digest-a" }, { digest: "digest-b" }] });
+    expect(h.answers()).toEqual([]);
   });
 
   it("opens with Approve, not before the whole text was seen", () => {
@@ -155,7 +174,7 @@ describe("the page of rules", () => {
       const row = await screen.findByTestId("rule-r1");
       expect(row).toHaveTextContent("git status");
       expect(row).toHaveTextContent(/Made by you/);
-      expect(row).toHaveTextContent("3 of 10 uses");
+      expect(row).toHaveTextContent("7 of 10 uses left");
       expect(row).toHaveTextContent(/Until/);
       expect(screen.getByTestId("rule-r2")).toHaveTextContent(/Made by Ada/);
       expect(within(screen.getByTestId("rule-r2")).queryByTestId("revoke")).toBeNull();
@@ -167,6 +186,74 @@ describe("the page of rules", () => {
       h.api.list = [];
       push({ type: "rules_changed" });
       await screen.findByText(/No rule is in force/);
+    } finally {
+      location.hash = "";
+    }
+  });
+
+  it("says what was never used, what ends soon, and who changed what", async () => {
+    location.hash = "#/rules";
+    const h = online();
+    const soon = new Date(Date.now() + 20 * 60_000 - 5_000).toISOString();
+    h.api.list = [rule({ expires_at: soon }), rule({ id: "r2", max_uses: 3 }), rule({
+      id: "r3", version: 2, expires_at: new Date(Date.now() + 9 * hour).toISOString(),
+      changes: [{ version: 2, at: new Date().toISOString(), by: ada, what: "at most 3 times, was once", expires_at: soon }],
+    })];
+    try {
+      mount(h);
+      expect(await screen.findByTestId("rule-r1")).toHaveTextContent(/in 20 minutes; never used/);
+      expect(screen.getByTestId("rule-r2")).toHaveTextContent("never used, 3 of 3 uses left");
+      expect(screen.getByTestId("rule-r3")).toHaveTextContent(/Version 2: at most 3 times, was once\. By Ada/);
+      expect(screen.getByTestId("rule-r3")).not.toHaveTextContent("minutes");
+      expect(screen.queryByTestId("rule-decisions")).toBeNull();
+    } finally {
+      location.hash = "";
+    }
+  });
+
+  it("lists what one rule decided, page by page", async () => {
+    location.hash = "#/rules";
+    const h = online();
+    h.api.list = [rule({ uses: 2 })];
+    const decided = (id: string, headline: string) => ({ id, ...summary(id, { headline }), state: "closed" as const, outcome: "allowed" as const, decision: decision(summary(id), "allowed") });
+    h.api.pages = (s) => (s.before ? { interactions: [decided("b", "the older one")] } : { interactions: [decided("a", "the newer one")], next: "further" });
+    try {
+      const { user } = mount(h);
+      await user.click(await screen.findByTestId("rule-decisions"));
+      const list = within(await screen.findByTestId("rule-decided"));
+      expect(await list.findByText("the newer one")).toHaveAttribute("href", "#/i/default.agents.a");
+      await user.click(list.getByText("Further back"));
+      expect(await list.findByText("the older one")).toBeInTheDocument();
+      expect(list.queryByText("Further back")).toBeNull();
+      expect(h.api.calls.filter((c) => c.startsWith("decisions"))).toEqual(['decisions {"rule":"r1","limit":20}', 'decisions {"rule":"r1","limit":20,"before":"further"}']);
+    } finally {
+      location.hash = "";
+    }
+  });
+
+  it("changes how long and how often, as the version that was seen", async () => {
+    location.hash = "#/rules";
+    const h = online();
+    h.api.list = [rule({ uses: 2, max_uses: 5, version: 3, may_change: true, max_expires_in: 7 * 24 * 3600 }), rule({ id: "r2" })];
+    try {
+      const { user } = mount(h);
+      const row = within(await screen.findByTestId("rule-r1"));
+      expect(within(screen.getByTestId("rule-r2")).queryByTestId("rule-change")).toBeNull();
+      await user.click(row.getByTestId("rule-change"));
+      const form = within(row.getByTestId("rule-changing"));
+      expect(form.getByText("Change it")).toBeDisabled();
+      expect(form.queryByText("30 days")).toBeNull();
+      await user.selectOptions(form.getByLabelText(/How long/), "1 day");
+      await user.clear(form.getByLabelText(/How often/));
+      await user.type(form.getByLabelText(/How often/), "2");
+      expect(form.getByText("Change it")).toBeDisabled();
+      await user.type(form.getByLabelText(/How often/), "0");
+      await user.click(form.getByText("Change it"));
+      expect(await form.findByRole("alert")).toHaveTextContent("Not changed");
+      h.api.replies["POST /api/rules/r1"] = rule();
+      await user.click(form.getByText("Change it"));
+      await waitFor(() => expect(screen.queryByTestId("rule-changing")).toBeNull());
+      expect(h.api.calls.filter((c) => c.startsWith("POST")).at(-1)).toBe('POST /api/rules/r1 {"version":3,"expires_in":86400,"max_uses":20}');
     } finally {
       location.hash = "";
     }

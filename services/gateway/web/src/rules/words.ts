@@ -30,11 +30,17 @@ export function standing(r: Rule, now: number): string {
     case "revoked": return `Revoked${r.revoked_by ? ` by ${r.revoked_by.name || r.revoked_by.id}` : ""}${r.revoked_at ? `, ${clock(r.revoked_at, now)}` : ""}`;
     case "expired": return `Ended ${clock(r.expires_at, now)}`;
     case "used_up": return "Used up";
-    default: return `Until ${clock(r.expires_at, now)}`;
+    default: return `Until ${clock(r.expires_at, now)}${soon(r, now)}`;
   }
 }
 
+/** A rule that ends within the hour says so. */
+function soon(r: Rule, now: number): string {
+  const left = Math.ceil((Date.parse(r.expires_at) - now) / 60_000);
+  return left > 0 && left <= 60 ? `, in ${left === 1 ? "one minute" : `${left} minutes`}` : "";
+}
+
 export function usage(r: Rule, now: number): string {
-  const n = r.max_uses ? `${r.uses} of ${r.max_uses} uses` : r.uses === 1 ? "used once" : r.uses === 0 ? "never used" : `used ${r.uses} times`;
+  const n = r.max_uses ? `${r.uses === 0 ? "never used, " : ""}${Math.max(0, r.max_uses - r.uses)} of ${r.max_uses} uses left` : r.uses === 1 ? "used once" : r.uses === 0 ? "never used" : `used ${r.uses} times`;
   return r.last_used ? `${n}, last ${clock(r.last_used, now)}` : n;
 }

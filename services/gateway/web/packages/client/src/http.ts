@@ -29,6 +29,8 @@ export interface DecisionSearch {
   agent?: string;
   who?: string;
   session?: string;
+  /** Id of a rule that decided. */
+  rule?: string;
   /** When it was decided, RFC 3339: from belongs to it, until does not. */
   from?: string;
   until?: string;
