@@ -124,3 +124,39 @@ type CeremonyEnd struct {
 	State string `json:"state,omitempty"`
 	Code  string `json:"code,omitempty"`
 }
+
+// SignIn is one way by which a person is signed in: a browser, a terminal.
+type SignIn struct {
+	ID        string     `json:"id"`
+	Via       string     `json:"via"`            // link, cli, passkey, oidc or test
+	Name      string     `json:"name,omitempty"` // of a terminal
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	LastSeen  *time.Time `json:"last_seen,omitempty"`  // exact to some minutes
+	From      string     `json:"from,omitempty"`       // address it was last used from, as the gateway saw it
+	FirstFrom string     `json:"first_from,omitempty"` // and first
+	Agent     string     `json:"agent,omitempty"`      // what the browser calls itself
+	This      bool       `json:"this,omitempty"`       // it is the one that asks
+}
+
+// SignInList are the sign-ins of one person, the one used last first.
+type SignInList struct {
+	SignIns []SignIn `json:"sign_ins"`
+}
+
+// Audience is who may decide an interaction and who sees that it waits, by the
+// roles that people have now. Whom alerts reach is not in it: the gateway does not
+// know.
+type Audience struct {
+	Deciders []Person `json:"deciders"`
+	More     int      `json:"more,omitempty"`     // deciders that are not named
+	Viewers  int      `json:"viewers,omitempty"`  // see that something waits, not what
+	Programs int      `json:"programs,omitempty"` // tokens that may decide
+}
+
+// Person is somebody in an Audience.
+type Person struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	You  bool   `json:"you,omitempty"`
+}

@@ -33,6 +33,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
+	"github.com/banksman/banksman/services/gateway/internal/visit"
 	"github.com/banksman/banksman/services/gateway/web"
 )
 
@@ -105,6 +106,7 @@ type Gateway struct {
 	base   *url.URL
 	engine *engine.Engine
 	auth   *auth.Store
+	visits *visit.Log
 	rules  *rulebook.Book
 	asker  *bus.Client
 	door   *door.Door
@@ -157,6 +159,10 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
+	g.visits, err = visit.Open(ctx, visit.Options{Conn: g.conn.Conn, Auth: g.auth, Logger: g.log})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
 	g.rules, err = rulebook.Open(ctx, rulebook.Options{
 		Conn: g.conn.Conn, Logger: o.Logger, Rights: g.auth.Rights,
 	})
@@ -180,7 +186,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	g.door, err = door.New(door.Options{
 		Engine: g.engine, Asker: desk, History: past,
 		NotifierListens: func(ctx context.Context) (bool, error) { return records.NotifierListens(ctx, o.Tenant) },
-		Auth:            g.auth, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Auth:            g.auth, Visits: g.visits, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})

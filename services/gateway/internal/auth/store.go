@@ -125,6 +125,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Owner is who signs in by a link of this installation.
+func (s *Store) Owner() hitl.Principal { return s.person }
+
 // Session is somebody signed in.
 type Session struct {
 	V         int            `json:"v"`

@@ -189,22 +189,32 @@ func (s *Store) changeUser(ctx context.Context, id string, change func(*user) er
 
 // RevokeAll ends every session of a person, but that of a hash if one is given.
 func (s *Store) RevokeAll(ctx context.Context, person, except string) error {
+	list, err := s.Sessions(ctx, person)
+	for _, sess := range list {
+		if err == nil && sess.Hash != except {
+			err = s.Revoke(ctx, sess.Hash)
+		}
+	}
+	return err
+}
+
+// Sessions are those of a person, in no order.
+func (s *Store) Sessions(ctx context.Context, person string) (list []Session, err error) {
 	keys, err := s.kv.ListKeysFiltered(ctx, sessionKey+"*")
 	if err != nil {
-		return unavailable(err)
+		return nil, unavailable(err)
 	}
 	for key := range keys.Keys() {
-		var sess Session
+		sess := Session{Hash: strings.TrimPrefix(key, sessionKey)}
 		_, err := s.read(ctx, key, &sess)
-		hash := strings.TrimPrefix(key, sessionKey)
-		if err == nil && sess.Person.ID == person && hash != except {
-			err = s.Revoke(ctx, hash)
+		if err == nil && sess.Person.ID == person && sess.good(s.now()) {
+			list = append(list, sess)
 		}
 		if err != nil && !errors.Is(err, ErrUnknown) {
-			return errors.Join(err, keys.Stop())
+			return nil, errors.Join(err, keys.Stop())
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // admit gives a session what its person may do now. ErrUnknown: the person may

@@ -18,10 +18,11 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
+	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
-// Options wire a Door. Engine, Asker, History, NotifierListens, Auth, Rules, Logger,
-// Web and Hosts are required.
+// Options wire a Door. Engine, Asker, History, NotifierListens, Auth, Visits, Rules,
+// Logger, Web and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
@@ -32,6 +33,7 @@ type Options struct {
 	// NotifierListens reports whether a notifier waits for the next event.
 	NotifierListens func(context.Context) (bool, error)
 	Auth            *auth.Store
+	Visits          *visit.Log
 	Rules           *rulebook.Desk
 	Logger          *slog.Logger
 	Web             fs.FS // the built web app
@@ -69,7 +71,7 @@ func New(o Options) (*Door, error) {
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
 	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
 	d.hub = socket.NewHub(socket.Options{
-		Desk: d.desk, Auth: o.Auth, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
+		Desk: d.desk, Auth: o.Auth, Visits: o.Visits, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})
 	web, err := newStatic(o.Web)
 	if err != nil {
@@ -195,5 +197,6 @@ func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
 		return nil
 	}
 	sess.From = socket.From(r)
+	d.Visits.Note(r.Context(), sess, sess.From, r.UserAgent())
 	return sess
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
+	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
 func TestMain(m *testing.M) {
@@ -108,6 +109,15 @@ func newStore(t testing.TB, change ...func(*auth.Options)) *auth.Store {
 	return store
 }
 
+// visits notes the use of a store's sessions.
+func visits(t testing.TB, store *auth.Store) *visit.Log {
+	t.Helper()
+	nc, _ := servers.Load(store)
+	log, err := visit.Open(t.Context(), visit.Options{Conn: nc.(*nats.Conn), Auth: store, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return log
+}
+
 func newHouse(t *testing.T, change ...func(*door.Options)) *house {
 	t.Helper()
 	return newHouseOf(t, newStore(t), change...)
@@ -130,6 +140,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Rights})
 	require.NoError(t, err)
 	o.Rules = &rulebook.Desk{Book: book, Engine: h.fake}
+	o.Visits = visits(t, store)
 	for _, fn := range change {
 		fn(&o)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
 // closeWait bounds how long shutting down waits for the peers' goodbye.
@@ -33,6 +34,7 @@ const goingAway = "the server goes away"
 type Options struct {
 	Desk    *act.Desk
 	Auth    *auth.Store
+	Visits  *visit.Log
 	Logger  *slog.Logger
 	BaseURL *url.URL // whose origin may connect, beside the request's own host
 	Origins []string // others that may
@@ -84,7 +86,7 @@ func (h *Hub) Accept(w http.ResponseWriter, r *http.Request) {
 		h.o.Logger.Debug("handshake refused", "error", err)
 		return // Accept has answered
 	}
-	s := newSocket(h, conn, buffers.raw, From(r), Cookie(r))
+	s := newSocket(h, conn, buffers.raw, r)
 	h.mu.Lock()
 	if h.closing {
 		h.mu.Unlock()
@@ -204,6 +206,8 @@ func (h *Hub) recheck(ctx context.Context) {
 				seen[sess.Hash] = true
 				if h.gone(ctx, sess.Hash) {
 					h.drop(sess.Hash)
+				} else {
+					h.o.Visits.Note(ctx, sess, sess.From, s.agent)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"syscall"
@@ -66,6 +67,7 @@ type socket struct {
 	why     string
 	session *auth.Session
 	from    string        // the client's address
+	agent   string        // and what it calls itself
 	cookie  string        // the session token that came with the handshake
 	frames  *sight.Frames // nil: the person sees everything; the writer's own
 	subs    map[string]*subscription
@@ -80,11 +82,11 @@ type socket struct {
 	filled  time.Time
 }
 
-func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn, from, cookie string) *socket {
+func newSocket(h *Hub, conn *websocket.Conn, raw net.Conn, r *http.Request) *socket {
 	conn.SetReadLimit(-1) // serve has limits with codes of their own
 	now := time.Now()
 	s := &socket{
-		h: h, conn: conn, raw: raw, kernel: kernelOf(raw), from: from, cookie: cookie, heard: now, next: now.Add(h.o.Limits.SignIn),
+		h: h, conn: conn, raw: raw, kernel: kernelOf(raw), from: From(r), agent: r.UserAgent(), cookie: Cookie(r), heard: now, next: now.Add(h.o.Limits.SignIn),
 		tokens: h.o.Limits.Burst, filled: now,
 	}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)

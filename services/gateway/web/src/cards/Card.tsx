@@ -12,6 +12,7 @@ import { Verbatim } from "./blocks";
 import { FormCard } from "./FormCard";
 import { type CardKeys, useCardKeys } from "./keys";
 import type { Renderer } from "./kinds";
+import { Others } from "./Others";
 import { QuestionCard } from "./QuestionCard";
 import { Receipt } from "./Receipt";
 import { useNow } from "./useNow";
@@ -148,6 +149,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
           notes={<><Standing summary={summary} card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
         />
+        <Others requestKey={key} />
       </div>
     </article>
   );
@@ -184,7 +186,7 @@ function Standing({ summary, card, send, offline, unreachable }: { summary: Summ
 function refusal(send: Send | undefined): string {
   switch (send?.status) {
     case "forbidden": return `You may not decide this${send.error ? `: ${send.error}` : "."}`;
-    case "digest_mismatch": return "The request is not the one that was shown. It is shown anew; look at it again.";
+    case "digest_mismatch": return "What was shown of it is not what the server says now. It is shown anew; look at it again.";
     case "not_found": return "The server does not know this request any more.";
     default: return `Not taken${send?.error ? `: ${send.error}` : ""}. The request still waits.`;
   }
@@ -244,6 +246,7 @@ function Times({ summary, now }: { summary: Summary; now: number }) {
         </span>
       )}
       {left !== undefined && left <= 0 && <span className="font-semibold text-amber">Its time is up; the server has the word.</span>}
+      {summary.attention_at && Date.parse(summary.attention_at) > now && <span> A reminder is due {clock(summary.attention_at, now)}, where alerts are set up.</span>}
       {(summary.attempt ?? 0) > 1 && <span> Asked again: try {summary.attempt}.</span>}
     </p>
   );

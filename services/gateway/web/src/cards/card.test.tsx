@@ -3,9 +3,11 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ada, ask, bash, body, closed, decision, edit, fieldForm, formFields, plan, processState, question, releaseParts, summary, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
+import { sentence } from "./Audience";
 import { distinct } from "./blocks";
 import { diffLines, inlineMarks, sideBySide } from "./diff";
 import { formContent } from "./form";
+import { markParts } from "./parts";
 import { stageWord } from "./Receipt";
 
 const card = (id: string) => screen.getByTestId(`card-${id}`);
@@ -14,6 +16,23 @@ const phone = () => vi.stubGlobal("matchMedia", (query: string) => ({ matches: q
 afterEach(() => {
   vi.unstubAllGlobals();
   vi.restoreAllMocks();
+});
+
+describe("who else, and when", () => {
+  it("says when a reminder is due while it lies ahead, and who else may answer when asked", async () => {
+    const h = online([bash("a", "make", { attention_at: new Date(Date.now() + 60_000).toISOString() }), bash("b", "make", { attention_at: new Date(Date.now() - 60_000).toISOString() }), bash("c", "make")]);
+    h.api.replies["GET /api/interactions/default.agents.a/audience"] = { deciders: [{ id: "me", name: "Me", you: true }, { id: "ada", name: "Ada" }, { id: "bob", name: "" }], more: 2, viewers: 1, programs: 1 };
+    const { user } = mount(h);
+    expect(card("a")).toHaveTextContent(/A reminder is due .*, where alerts are set up/);
+    expect(card("b")).not.toHaveTextContent("reminder");
+    expect(card("c")).not.toHaveTextContent("reminder");
+    expect(h.api.calls.filter((c) => c.includes("audience"))).toEqual([]);
+    await user.click(within(card("a")).getByTestId("others"));
+    expect(await within(card("a")).findByTestId("audience")).toHaveTextContent("Beside you Ada, bob and 2 more may answer; the first answer counts. One program may as well. One person sees that something waits, not what.");
+    await user.click(within(card("b")).getByTestId("others"));
+    expect(await within(card("b")).findByRole("alert")).toHaveTextContent("nothing at");
+    expect(sentence({ deciders: [{ id: "me", name: "Me", you: true }] })).toBe("Nobody beside you may answer.");
+  });
 });
 
 describe("a command of several parts", () => {
@@ -28,6 +47,21 @@ describe("a command of several parts", () => {
     const line = card("a").querySelector("pre")!;
     expect(line.textContent).toBe("rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4");
     expect([...line.querySelectorAll("mark")].map((m) => `${m.dataset.n} ${m.textContent}`)).toEqual(["1 rm -rf build/", "3 git push --force-with-lease origin release/2.4"]);
+  });
+
+  it("what a script in quotes runs is listed behind the part that runs it, and marked in the line once", () => {
+    const command = "bash -c 'rm -rf x' && rm -rf x";
+    const parts = [
+      { text: "bash -c 'rm -rf x'", joint: "first", risk: "high", risk_reason: "deletes files for good" },
+      { text: "rm -rf x", joint: "first", depth: 1, risk: "high", risk_reason: "deletes files for good" },
+      { text: "rm -rf x", joint: "and", risk: "high", risk_reason: "deletes files for good" },
+    ];
+    const s = bash("a", command);
+    mount(online([{ ...s, body: { ...s.body!, parts } }]));
+    const rows = within(screen.getByRole("list", { name: "The commands in this line" })).getAllByRole("listitem");
+    expect(rows).toHaveLength(3);
+    expect(rows[1]).toHaveTextContent("in its script, first");
+    expect(markParts(command, parts).filter((p) => p.n).map((p) => p.n)).toEqual([1, 3]);
   });
 
   it("the list of a long command names the bad parts only, until asked for all", async () => {

@@ -6,6 +6,8 @@ import { useApp } from "./context";
 import { Button, CopyButton, inputClass } from "./controls";
 
 const ROLES = ["viewer", "responder", "approver", "admin"];
+/** What the server takes. */
+const MOST_ROLES = 32;
 const notes: Record<string, string> = {
   viewer: "sees that something waits", responder: "answers questions", approver: "decides tool calls", admin: "does all of it",
 };
@@ -20,7 +22,7 @@ function problemOf(e: unknown): string {
 }
 
 /** A list of the server, fetched anew after each change. */
-function useList<T>(get: () => Promise<T[]>): { list: T[] | undefined; problem: string; act: (what: () => Promise<unknown>) => Promise<boolean> } {
+export function useList<T>(get: () => Promise<T[]>): { list: T[] | undefined; problem: string; act: (what: () => Promise<unknown>) => Promise<boolean> } {
   const [list, setList] = useState<T[]>();
   const [problem, setProblem] = useState("");
   const fetchIt = useCallback(() => get().then((l) => { setList(l); setProblem(""); }, (e: unknown) => setProblem(problemOf(e))), [get]);
@@ -50,7 +52,7 @@ export function People({ now }: { now: number }) {
     e.preventDefault();
     const f = new FormData(e.currentTarget);
     const user = String(f.get("id")).trim();
-    void act(() => gateway.call("POST", "/api/users", { body: { id: user, name: String(f.get("name")).trim(), roles: [grantOf(f)] } })).then((ok) => {
+    void act(() => gateway.call("POST", "/api/users", { body: { id: user, name: String(f.get("name")).trim(), roles: grantsOf(f) } })).then((ok) => {
       if (!ok) return;
       setAdded(added + 1);
       void invite(user);
@@ -73,13 +75,13 @@ export function People({ now }: { now: number }) {
                 {u.passkeys > 0 && <Sure label="Forget passkeys" onSure={() => void act(() => gateway.call("POST", `/api/users/${encodeURIComponent(u.id)}`, { body: { forget_passkeys: true } }))} />}
               </p>
               {u.source !== "oidc" && (
-                <form className="flex flex-wrap items-end gap-2" onSubmit={(e) => {
+                <form key={grants(u.roles ?? [])} className="flex flex-wrap items-end gap-2" onSubmit={(e) => {
                   e.preventDefault();
-                  const roles = [grantOf(new FormData(e.currentTarget))];
+                  const roles = grantsOf(new FormData(e.currentTarget));
                   void act(() => gateway.call("POST", `/api/users/${encodeURIComponent(u.id)}`, { body: { roles } }));
                 }}>
-                  <RoleFields />
-                  <Button small type="submit">Change to this</Button>
+                  <RoleFields now={u.roles ?? []} />
+                  <Button small type="submit">Change to these</Button>
                 </form>
               )}
             </li>
@@ -109,7 +111,7 @@ export function Tokens({ now }: { now: number }) {
     const f = new FormData(form);
     const owner = String(f.get("owner")).trim();
     void act(async () => setMade(await gateway.call<CreatedAPIToken>("POST", "/api/tokens", {
-      body: { name: String(f.get("name")).trim(), roles: [grantOf(f)], expires_in: Number(f.get("days")) * 86_400, ...(owner === "" ? {} : { owner }) },
+      body: { name: String(f.get("name")).trim(), roles: grantsOf(f), expires_in: Number(f.get("days")) * 86_400, ...(owner === "" ? {} : { owner }) },
     }))).then((ok) => ok && form.reset());
   };
   return (
@@ -145,17 +147,26 @@ export function Tokens({ now }: { now: number }) {
   );
 }
 
-function grantOf(f: FormData): Grant {
-  return { role: String(f.get("role")), projects: String(f.get("projects")).split(/[\s,]+/).filter((p) => p !== "") };
+function grantsOf(f: FormData): Grant[] {
+  const projects = f.getAll("projects").map(String);
+  return f.getAll("role").map((role, i) => ({ role: String(role), projects: (projects[i] ?? "").split(/[\s,]+/).filter((p) => p !== "") }));
 }
 
-function RoleFields() {
+/** As many roles as somebody has, each for projects of its own. */
+function RoleFields({ now = [] }: { now?: readonly Grant[] }) {
   const id = useId();
+  const [rows, setRows] = useState(() => (now.length > 0 ? now : [{ role: "responder", projects: ["*"] }]).map((g, n) => ({ ...g, n })));
   return (
-    <>
-      <Field id={`${id}-role`} label="Role"><select id={`${id}-role`} name="role" defaultValue="responder" className={`${inputClass} min-h-11`}>{ROLES.map((r) => <option key={r} value={r} title={notes[r]}>{r}</option>)}</select></Field>
-      <Field id={`${id}-projects`} label="Projects, * for all"><input id={`${id}-projects`} name="projects" defaultValue="*" required autoCapitalize="off" spellCheck={false} className={`${inputClass} min-h-11`} /></Field>
-    </>
+    <div role="group" aria-label="Roles" className="min-w-64 flex-2 space-y-2">
+      {rows.map((g, i) => (
+        <div key={g.n} className="flex flex-wrap items-end gap-2">
+          <Field id={`${id}-role-${g.n}`} label="Role"><select id={`${id}-role-${g.n}`} name="role" defaultValue={g.role} className={`${inputClass} min-h-11`}>{ROLES.map((r) => <option key={r} value={r} title={notes[r]}>{r}</option>)}</select></Field>
+          <Field id={`${id}-projects-${g.n}`} label="Projects, * for all"><input id={`${id}-projects-${g.n}`} name="projects" defaultValue={(g.projects ?? []).join(", ")} required autoCapitalize="off" spellCheck={false} className={`${inputClass} min-h-11`} /></Field>
+          {rows.length > 1 && <Button small look="quiet" aria-label={`Remove role ${i + 1}`} onClick={() => setRows(rows.filter((r) => r.n !== g.n))}>Remove</Button>}
+        </div>
+      ))}
+      <Button small look="quiet" data-testid="role-more" disabled={rows.length >= MOST_ROLES} onClick={() => setRows([...rows, { role: "viewer", projects: ["*"], n: Math.max(...rows.map((r) => r.n)) + 1 }])}>One more role</Button>
+    </div>
   );
 }
 
@@ -164,7 +175,7 @@ function Field({ id, label, children }: { id: string; label: string; children: R
 }
 
 /** A second press says that the first was meant. */
-function Sure({ label, onSure }: { label: string; onSure: () => void }) {
+export function Sure({ label, onSure }: { label: string; onSure: () => void }) {
   const [sure, setSure] = useState(false);
   return sure
     ? <Button small look="danger" autoFocus onBlur={() => setSure(false)} onClick={() => { setSure(false); onSure(); }}>{label}: yes</Button>

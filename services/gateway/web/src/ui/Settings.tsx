@@ -9,6 +9,7 @@ import { keepSetting, setting } from "../store/settings";
 import { useApp, useAppState } from "./context";
 import { Button } from "./controls";
 import { grants, People, Tokens } from "./People";
+import { SignIns } from "./SignIns";
 import { loadTheme, saveTheme, type Theme } from "./theme";
 
 const ways: Record<string, string> = { link: "a link from the terminal", cli: "a terminal", passkey: "a passkey", oidc: "the company's account", token: "a token", test: "a test's token" };
@@ -55,6 +56,7 @@ export function Settings() {
       <Part title="This browser">
         <Browser />
       </Part>
+      {me?.principal.kind === "person" && online && <Part title="Where you are signed in"><SignIns now={now} /></Part>}
       {me?.manages && <Part title="People"><People now={now} /></Part>}
       {me?.manages && <Part title="Tokens of programs"><Tokens now={now} /></Part>}
     </div>

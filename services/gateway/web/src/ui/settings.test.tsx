@@ -14,6 +14,10 @@ function settings(over = {}) {
   const h = online([]);
   h.api.replies["GET /api/me"] = { ...me, ...over };
   h.api.replies["GET /api/users"] = { users: [{ id: "ada", name: "Ada", roles: [{ role: "admin", projects: ["*"] }], source: "invite", passkeys: 1, created: "2026-01-01T00:00:00Z" }] };
+  h.api.replies["GET /api/sign-ins"] = { sign_ins: [
+    { id: "s1", via: "passkey", created_at: "2026-01-01T00:00:00Z", expires_at: "2099-01-01T00:00:00Z", last_seen: "2026-01-02T00:00:00Z", from: "192.0.2.7", first_from: "192.0.2.7", agent: "Firefox", this: true },
+    { id: "s2", via: "cli", name: "build box", created_at: "2026-01-01T00:00:00Z", expires_at: "2099-01-01T00:00:00Z", last_seen: "2026-01-01T00:00:00Z", from: "198.51.100.2", first_from: "198.51.100.1" },
+  ] };
   h.api.replies["GET /api/tokens"] = { tokens: [{ id: "t1", name: "ci", roles: [], created: "2026-01-01T00:00:00Z", created_by: "sam", expires_at: "2099-01-01T00:00:00Z" }] };
   return { h, ...mount(h) };
 }
@@ -42,6 +46,40 @@ describe("settings", () => {
     expect(h.api.calls.filter((c) => c.includes("everywhere"))).toEqual([]);
     await user.click(screen.getByTestId("everywhere-sure"));
     expect(h.api.calls).toContain("POST /api/logout/everywhere {}");
+  });
+
+  it("lists where one is signed in, and ends one or all others after a second press", async () => {
+    const { h, user } = settings();
+    h.api.replies["DELETE /api/sign-ins/s2"] = { ok: true };
+    h.api.replies["POST /api/logout/others"] = { ok: true };
+    const part = within(await screen.findByRole("region", { name: "Where you are signed in" }));
+    const here = await part.findByTestId("sign-in-s1");
+    expect(here).toHaveTextContent(/A passkey \(here\)Last used .*, from 192\.0\.2\.7\.Since .*Firefox/);
+    expect(within(here).queryByText("End it")).toBeNull();
+    const other = part.getByTestId("sign-in-s2");
+    expect(other).toHaveTextContent(/A terminal: build box.*from 198\.51\.100\.2; first from 198\.51\.100\.1/);
+    await user.click(within(other).getByText("End it"));
+    expect(h.api.calls.filter((c) => c.startsWith("DELETE"))).toEqual([]);
+    await user.click(within(other).getByText("End it: yes"));
+    expect(h.api.calls).toContain("DELETE /api/sign-ins/s2");
+    await user.click(part.getByText("End all others"));
+    await user.click(part.getByText("End all others: yes"));
+    expect(h.api.calls).toContain("POST /api/logout/others {}");
+  });
+
+  it("gives somebody several roles, each for its projects, and begins with those there are", async () => {
+    const { h, user } = settings({ manages: true });
+    h.api.replies["POST /api/users/ada"] = {};
+    const form = within((await screen.findByTestId("user-ada")).querySelector("form")!);
+    expect(form.getByLabelText("Role")).toHaveValue("admin");
+    await user.click(form.getByTestId("role-more"));
+    await user.click(form.getByTestId("role-more"));
+    await user.selectOptions(form.getAllByLabelText("Role")[1]!, "approver");
+    await user.clear(form.getAllByLabelText(/Projects/)[1]!);
+    await user.type(form.getAllByLabelText(/Projects/)[1]!, "shop bank");
+    await user.click(form.getByRole("button", { name: "Remove role 1" }));
+    await user.click(form.getByText("Change to these"));
+    expect(h.api.calls).toContain('POST /api/users/ada {"roles":[{"role":"approver","projects":["shop","bank"]},{"role":"viewer","projects":["*"]}]}');
   });
 
   it("keeps what a person chooses for this browser", async () => {

@@ -332,6 +332,10 @@ export interface Body {
    * the whole tool input as JSON text, for editing
    */
   input?: string;
+  /**
+   * shown is the digest of all that is shown of the interaction: this, the headline, the risk and the times. Whoever answers names it.
+   */
+  shown?: string;
 }
 /**
  * Block is one part of a request as people see it, ready to be shown as plain text. Every channel shows the same blocks.
@@ -398,20 +402,13 @@ export interface Option {
   preview?: string;
 }
 /**
- * Part is one command of a shell command that runs several.
- *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Part".
  */
 export interface Part {
-  /**
-   * a piece of the command's block
-   */
   text: string;
-  /**
-   * joint says how it comes after the one before: first, and, or, then, pipe, background, inside, loop, branch or function.
-   */
   joint: string;
+  depth?: number;
   risk: string;
   risk_reason: string;
 }
@@ -575,9 +572,10 @@ export interface Decision {
    */
   from?: string;
   /**
-   * digest of what was shown of the request
+   * digest of what was shown of the request, see package shown
    */
   shown?: string;
+  card?: Card;
   policy: Policy;
   decided_at: Time;
   request_seq: number;
@@ -622,8 +620,25 @@ export interface Principal {
   name?: string;
 }
 /**
- * Policy is what the gateway computed when it admitted the request.
- *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Card".
+ */
+export interface Card {
+  v: number;
+  headline: string;
+  risk: string;
+  risk_reason?: string;
+  irreversible?: boolean;
+  parts?: Part[];
+  more_parts?: number;
+  verbs?: string[];
+  scopes?: string[];
+  grants?: string[];
+  attention_at?: Time;
+  expires_at?: Time;
+  named?: boolean;
+}
+/**
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Policy".
  */
@@ -631,10 +646,8 @@ export interface Policy {
   version: string;
   risk: string;
   audience?: string;
-  /**
-   * role is the one by which somebody decided, in a decision.
-   */
   role?: string;
+  edited?: string;
 }
 /**
  * An answer in parts: chosen values or labels, free text, or both.
@@ -982,6 +995,26 @@ export interface CeremonyEnd {
    */
   state?: string;
   code?: string;
+}
+/**
+ * ChangeRule changes what it names of a rule that is in force. What a rule matches is never changed: that takes a request, and another rule.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ChangeRule".
+ */
+export interface ChangeRule {
+  /**
+   * version is the one that was read: another one in the meantime is a conflict.
+   */
+  version: number;
+  /**
+   * expires_in is in seconds from now.
+   */
+  expires_in?: number;
+  /**
+   * max_uses are all uses, those that were included; 0: as often as it matches.
+   */
+  max_uses?: number;
 }
 /**
  * ChangeUser changes what it names. Whoever is changed has to sign in again.
@@ -1643,9 +1676,19 @@ export interface Rule {
   revoked_by?: Principal;
   state: string;
   /**
+   * version counts from 1 with changes, the oldest first: each says what was before.
+   */
+  version?: number;
+  changes?: RuleChange[];
+  /**
    * may_revoke says that whoever reads this may revoke it.
    */
   may_revoke?: boolean;
+  /**
+   * may_change says that whoever reads this made it and may change it, to last max_expires_in seconds from now at most.
+   */
+  may_change?: boolean;
+  max_expires_in?: number;
 }
 /**
  * RuleMatch is what a request has to be for a rule to decide it. The gateway makes it from a request that somebody saw, and nobody else can.
@@ -1691,6 +1734,26 @@ export interface RuleMatch {
    * max_risk is the risk of the request it was made from: what is riskier goes to people.
    */
   max_risk: string;
+}
+/**
+ * RuleChange is what a version of a rule changed.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleChange".
+ */
+export interface RuleChange {
+  /**
+   * that it made
+   */
+  version: number;
+  at: Time;
+  by: Principal;
+  /**
+   * in words
+   */
+  what: string;
+  expires_at: Time;
+  max_uses?: number;
 }
 /**
  * Receipt answers every client frame that has a ref.
@@ -1988,6 +2051,51 @@ export interface SessionStarted {
 export interface SessionToken {
   token: string;
   expires_at: Time;
+}
+/**
+ * SignIn is one way by which a person is signed in: a browser, a terminal.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SignIn".
+ */
+export interface SignIn {
+  id: string;
+  /**
+   * link, cli, passkey, oidc or test
+   */
+  via: string;
+  /**
+   * of a terminal
+   */
+  name?: string;
+  created_at: Time;
+  expires_at: Time;
+  last_seen?: Time;
+  /**
+   * address it was last used from, as the gateway saw it
+   */
+  from?: string;
+  /**
+   * and first
+   */
+  first_from?: string;
+  /**
+   * what the browser calls itself
+   */
+  agent?: string;
+  /**
+   * it is the one that asks
+   */
+  this?: boolean;
+}
+/**
+ * SignInList are the sign-ins of one person, the one used last first.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SignInList".
+ */
+export interface SignInList {
+  sign_ins: null | SignIn[];
 }
 /**
  * SignInWays are how people can sign in here, beside the link of a terminal.
