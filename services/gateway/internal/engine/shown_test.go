@@ -14,7 +14,7 @@ import (
 
 // The record says what the person read at the top of the card, not only what the
 // agent wrote; and a page that showed anything else decides nothing.
-func TestTheRecordSaysWhatWasShown(t *testing.T) {
+func TestTheRecordSaysWhatWasShown_invariant5(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plain, _ := w.gateway()

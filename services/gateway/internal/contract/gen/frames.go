@@ -49,7 +49,7 @@ var clientFrames = []struct {
 }
 
 // said is what an attempt to decide says, whatever door it comes by.
-var said = []string{"decision", "option_id", "answers", "content", "action", "message", "comment", "updated_input", "scope", "interrupt"}
+var said = []string{"shown", "decision", "option_id", "answers", "content", "action", "message", "comment", "updated_input", "scope", "interrupt"}
 
 // steps are the data of events by their type. Those of told come from workers.
 var steps = []struct {

@@ -902,6 +902,38 @@ export interface AttachmentData {
   name?: string | null;
 }
 /**
+ * Audience is who may decide an interaction and who sees that it waits, by the roles that people have now. Whom alerts reach is not in it: the gateway does not know.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Audience".
+ */
+export interface Audience {
+  deciders: null | Person[];
+  /**
+   * deciders that are not named
+   */
+  more?: number;
+  /**
+   * see that something waits, not what
+   */
+  viewers?: number;
+  /**
+   * tokens that may decide
+   */
+  programs?: number;
+}
+/**
+ * Person is somebody in an Audience.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Person".
+ */
+export interface Person {
+  id: string;
+  name: string;
+  you?: boolean;
+}
+/**
  * CLIAnswer is a person's word on a terminal.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -1074,6 +1106,10 @@ export interface CreatedAPIToken {
  */
 export interface DecisionBody {
   digest: string;
+  /**
+   * digest of what was shown, from its body
+   */
+  shown?: string;
   /**
    * allow or deny
    */
@@ -2212,6 +2248,10 @@ export interface PendingRequestResponse {
    * echoed in the receipt
    */
   ref?: string;
+  /**
+   * digest of what was shown, from its body
+   */
+  shown?: string;
   /**
    * allow or deny
    */
