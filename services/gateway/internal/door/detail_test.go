@@ -53,7 +53,7 @@ func TestEveryRouteHidesTheDetailFromAViewer(t *testing.T) {
 	engines := func(body string) row { return row{body: body, status: []int{200, 400, 403, 404, 409}} }
 	rows := map[string]row{
 		"GET /healthz": {}, "GET /readyz": {}, "GET /api/openapi.json": {}, "GET /api/frames.schema.json": {}, "GET /api/me": {},
-		"GET /api/sign-in": {}, "GET /api/sign-ins": {}, "DELETE /api/sign-ins/{id}": {status: []int{404}},
+		"GET /api/services": {status: []int{200}}, "GET /api/sign-in": {}, "GET /api/sign-ins": {}, "DELETE /api/sign-ins/{id}": {status: []int{404}},
 		"GET /api/cli-logins": {}, "POST /api/cli-logins/{code}": {body: `{"allow":false}`, status: []int{404}},
 		"GET /api/ws": elsewhere, "GET /api/events": elsewhere, "GET /api/sessions/{id}/events": elsewhere,
 		"GET /api/interactions": {}, "GET /api/interactions/{id}": {}, "GET /api/sessions": {},
