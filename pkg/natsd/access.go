@@ -117,8 +117,8 @@ func (a *access) addCaller(tenant, name string) {
 	a.hears = append(a.hears, "hitl.feed."+name+"."+tenant)
 }
 
-// notifierAccess: one durable of the event stream, the service API under a
-// name of its own, and a ledger in a JetStream of its own.
+// notifierAccess: one durable of the event stream, what people have before their
+// eyes, the service API under a name of its own, and a ledger in a JetStream of its own.
 func notifierAccess(tenant string, keys []string) access {
 	return access{
 		account: accountName(bus.RoleNotifier, tenant, ""),
@@ -127,6 +127,7 @@ func notifierAccess(tenant string, keys []string) access {
 			pullAndAck(streamEvents, notifierDurable(tenant)),
 			serviceCall(tenant, reservedName),
 		),
+		hears:        []string{"hitl.seen." + tenant + ".*.*"},
 		ownJetStream: true,
 		publish:      []string{"$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>"},
 	}
@@ -222,6 +223,7 @@ func gatewayPublish() []string {
 		"hitl.inbox.*.*.*", // that a request was turned away; a decision comes from the server
 		"hitl.sgw.*.*.*",
 		"hitl.feed.*.*",
+		"hitl.seen.*.*.*",
 		"hitl.cmd.*.*.*",
 		"hitl.work.*.*",
 		"hitl.req.*.*.*",

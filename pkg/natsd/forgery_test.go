@@ -78,7 +78,7 @@ func TestB56ForbiddenPublishIsRefused(t *testing.T) {
 	}{
 		{"owner", bus.RoleOwner, "t", "pool", append(append([]string{
 			"hitl.dec.t.pool.id1", "hitl.ixe.t.pool.s1.id1.open", "hitl.ixe.t.pool.s1.id1.closed", "hitl.sgw.t.pool.s1",
-			"hitl.inbox.t.pool.id1", "hitl.feed.pool.t", "hitl.work.t.pool", "hitl.cmd.t.pool.s1",
+			"hitl.inbox.t.pool.id1", "hitl.seen.t.pool.id1", "hitl.feed.pool.t", "hitl.work.t.pool", "hitl.cmd.t.pool.s1",
 			"hitl.req.t.cli.id1", "hitl.cxl.t.cli.id1", "hitl.ack.t.cli.id1.applied", "hitl.evt.t.cli.s1", "hitl.ses.t.cli.s1",
 			"hitl.live.t.cli.s1", "hitl.beat.t.cli.w1",
 			"hitl.req.u.pool.id1", "hitl.cxl.u.pool.id1", "hitl.ack.u.pool.id1.applied", "hitl.evt.u.pool.s1", "hitl.ses.u.pool.s1",

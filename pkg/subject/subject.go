@@ -120,6 +120,10 @@ func Service(tenant, caller, verb string) string {
 // Feed is what a caller may see, as it happens.
 func Feed(caller, tenant string) string { return "hitl.feed." + Token(caller) + "." + Token(tenant) }
 
+// Seen is where gateways say that somebody has the interaction before their eyes.
+// Nobody stores it.
+func Seen(r Ref) string { return "hitl.seen." + r.String() }
+
 // Direct is the API subject of a raw Direct Get of the last message under sub.
 func Direct(stream, sub string) string { return "$JS.API.DIRECT.GET." + stream + "." + sub }
 

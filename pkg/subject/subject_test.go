@@ -64,6 +64,7 @@ func TestSubjects(t *testing.T) {
 		"hitl.work.t.p":               subject.Work("t", "p"),
 		"hitl.svc.t.c.ask":            subject.Service("t", "c", "ask"),
 		"hitl.feed.c.t":               subject.Feed("c", "t"),
+		"hitl.seen.t.o.i":             subject.Seen(r),
 		"t-p":                         subject.WorkConsumer("t", "p"),
 		"$JS.API.DIRECT.GET.S.hitl.x": subject.Direct("S", "hitl.x"),
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/log"
 	"github.com/banksman/banksman/services/notifier/internal/channel/webhook"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
 // build makes the channel. It opens nothing yet.
@@ -38,19 +39,44 @@ func (c *Channel) build(logger *slog.Logger, source string) (channel.Channel, *w
 	return nil, &webhook.FieldError{Field: "type", Problem: "must be " + TypeLog + " or " + TypeWebhook}
 }
 
-// route is the channel with its rules.
-func (c *Channel) route(logger *slog.Logger, source string) (engine.Route, *webhook.FieldError) {
-	ch, err := c.build(logger.With("channel", c.Name), source)
-	if err != nil {
-		return engine.Route{}, err
-	}
-	sum := sha256.Sum256([]byte(c.URL))
-	r := engine.Route{Name: c.Name, Reminder: c.Reminder == nil || *c.Reminder, Target: hex.EncodeToString(sum[:8]), Channel: ch}
+func (c *Channel) after() time.Duration {
 	switch {
 	case c.After != nil:
-		r.After = time.Duration(*c.After)
+		return time.Duration(*c.After)
 	case c.Type == TypeWebhook:
-		r.After = DefaultWebhookDelay
+		return DefaultWebhookDelay
 	}
-	return r, nil
+	return 0
+}
+
+// lanes are the addresses that alerts go to, and the channels behind them, which
+// the caller closes.
+func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]engine.Route, []channel.Channel, error) {
+	var lanes []engine.Route
+	var built []channel.Channel
+	for _, ch := range c.channels() {
+		impl, err := ch.build(logger.With("channel", ch.Name), source)
+		if err != nil {
+			return nil, built, &ConfigError{Field: ch.Name, Err: err}
+		}
+		built = append(built, impl)
+		target := func(to string) string {
+			sum := sha256.Sum256([]byte(string(ch.URL) + to))
+			return hex.EncodeToString(sum[:8])
+		}
+		if len(p.Routes) == 0 {
+			lanes = append(lanes, engine.Route{Name: ch.Name, Target: target(""), Channel: impl})
+		}
+		for i := range p.Recipients {
+			r := &p.Recipients[i]
+			for _, reach := range r.Channels {
+				if reach.Channel == ch.Name {
+					lanes = append(lanes, engine.Route{
+						Name: r.Name + "/" + ch.Name, Target: target(reach.To), Channel: impl, To: reach.To, Recipient: r,
+					})
+				}
+			}
+		}
+	}
+	return lanes, built, nil
 }

@@ -1,17 +1,18 @@
 package notifier
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
+	"github.com/banksman/banksman/services/notifier/internal/strictyaml"
 )
 
 // Types of a channel.
@@ -32,8 +33,12 @@ const (
 
 // Config is what a person writes. The zero value is one log channel.
 type Config struct {
-	// Channels are told of everything that waits. A list replaces the default.
+	// Channels are the ways out. A list replaces the default. Without routes, each
+	// is told of everything that waits.
 	Channels []Channel `json:"channels,omitempty"`
+	// Recipients are who can be told, and Routes who is told of what, and when.
+	Recipients []plan.Recipient `json:"recipients,omitempty"`
+	Routes     []plan.Route     `json:"routes,omitempty"`
 	// LedgerReplicas is how many servers of a cluster keep the ledger, when it is
 	// made; default 1.
 	LedgerReplicas int `json:"ledger_replicas,omitempty"`
@@ -46,10 +51,10 @@ type Channel struct {
 	Name string `json:"name"`
 	Type string `json:"type"` // log or webhook
 	// After is how long an interaction has to wait before this channel hears of
-	// it; default 0s for log, DefaultWebhookDelay for webhook.
+	// it; default 0s for log, DefaultWebhookDelay for webhook. Only without routes.
 	After *hitl.Duration `json:"after,omitempty"`
 	// Reminder says whether the channel is told again, once, when an answer
-	// becomes urgent; default true.
+	// becomes urgent; default true. Only without routes.
 	Reminder *bool `json:"reminder,omitempty"`
 	// Of a webhook: where to, what to sign with ("whsec_" and base64 of 24 to 64
 	// bytes; several while a receiver changes over), and whether plain HTTP,
@@ -79,13 +84,18 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 type ConfigError struct {
 	Path  string // empty for a value that was not read from a file
 	Field string // empty: the file as a whole
-	Err   error
+	// Line and Column are where it stands in the file, from 1; 0: nowhere.
+	Line, Column int
+	Err          error
 }
 
 func (e *ConfigError) Error() string {
 	s := "notifier configuration"
 	if e.Path != "" {
 		s += " " + e.Path
+	}
+	if e.Line > 0 {
+		s += fmt.Sprintf(":%d:%d", e.Line, e.Column)
 	}
 	if e.Field != "" {
 		s += ": " + e.Field
@@ -98,61 +108,85 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // ErrConfigMode: the file holds secrets and others may read it.
 var ErrConfigMode = errors.New("file mode is too open")
 
-// LoadConfig reads and checks a configuration file: JSON, no unknown or doubled
-// fields, and mode 0600 where it holds secrets. The error is a *ConfigError.
+// LoadConfig reads and checks a configuration file: YAML, of which JSON is a
+// part, no unknown or doubled fields, and mode 0600 where it holds secrets. The
+// error is a *ConfigError.
 func LoadConfig(path string) (Config, error) {
-	c, field, err := loadConfig(path)
+	c, err := loadConfig(path)
 	if err == nil {
 		return c, nil
 	}
 	var ce *ConfigError
-	if errors.As(err, &ce) {
-		ce.Path = path
-		return Config{}, ce
+	if !errors.As(err, &ce) {
+		ce = &ConfigError{Err: err}
 	}
-	return Config{}, &ConfigError{Path: path, Field: field, Err: err}
+	ce.Path = path
+	return Config{}, ce
 }
 
-func loadConfig(path string) (c Config, field string, err error) {
+func loadConfig(path string) (c Config, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return c, "", err
+		return c, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return c, "", err
+		return c, err
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
-		return c, "", err
+		return c, err
 	}
 	if len(raw) > maxConfig {
-		return c, "", fmt.Errorf("larger than %d bytes", maxConfig)
+		return c, fmt.Errorf("larger than %d bytes", maxConfig)
 	}
-	if err := hitl.CheckJSON(raw); err != nil {
-		return c, "", err
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		var te *json.UnmarshalTypeError
-		if errors.As(err, &te) {
-			// The decoder's own text would quote the value.
-			return c, te.Field, fmt.Errorf("wrong JSON type, want %s", te.Type)
-		}
-		return c, "", err
+	at, err := strictyaml.Decode(raw, &c)
+	var se *strictyaml.Error
+	if errors.As(err, &se) {
+		return c, &ConfigError{Field: se.Path, Line: se.Line, Column: se.Column, Err: errors.New(se.Problem)}
 	}
 	for _, ch := range c.Channels {
 		if perm := info.Mode().Perm(); len(ch.Secrets) > 0 && perm&0o077 != 0 {
-			return c, "", fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
+			return c, fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
 		}
 	}
-	return c, "", c.Validate()
+	var ce *ConfigError
+	if err = c.Validate(); errors.As(err, &ce) {
+		p := at.At(ce.Field)
+		ce.Line, ce.Column = p.Line, p.Column
+	}
+	return c, err
 }
 
 // Validate reports the first field that cannot be used, as a *ConfigError.
 func (c *Config) Validate() error {
+	_, err := c.policy()
+	return err
+}
+
+// policy checks everything and compiles what says who is told.
+func (c *Config) policy() (*plan.Policy, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	p := &plan.Policy{Recipients: slices.Clone(c.Recipients), Routes: slices.Clone(c.Routes)}
+	var names []string
+	for _, ch := range c.channels() {
+		names = append(names, ch.Name)
+		p.Direct = append(p.Direct, plan.Direct{Channel: ch.Name, After: ch.after(), Reminder: ch.Reminder == nil || *ch.Reminder})
+	}
+	if err := p.Check(subject.ValidToken, names); err != nil {
+		var fe *plan.FieldError
+		if errors.As(err, &fe) {
+			return nil, &ConfigError{Field: fe.Field, Err: errors.New(fe.Problem)}
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *Config) check() error {
 	fail := func(field, format string, args ...any) error {
 		return &ConfigError{Field: field, Err: fmt.Errorf(format, args...)}
 	}
@@ -175,6 +209,8 @@ func (c *Config) Validate() error {
 			return fail(at+"name", "%q stands twice", ch.Name)
 		case ch.After != nil && (*ch.After < 0 || time.Duration(*ch.After) > maxDelay):
 			return fail(at+"after", "must be 0s to %s", maxDelay)
+		case len(c.Routes) > 0 && (ch.After != nil || ch.Reminder != nil):
+			return fail(at+"name", "after and reminder count only where there are no routes")
 		}
 		names[ch.Name] = true
 		if _, err := ch.build(slog.New(slog.DiscardHandler), ""); err != nil {

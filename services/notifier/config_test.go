@@ -65,7 +65,7 @@ func TestLoadConfigNamesTheFieldAndNoSecret(t *testing.T) {
 		"same name":        {text: `{"channels":[{"name":"a","type":"log"},{"name":"a","type":"log"}]}`, want: "channels[1].name"},
 		"unknown type":     {text: `{"channels":[{"name":"a","type":"pigeon"}]}`, want: "channels[0].type"},
 		"log with address": {text: `{"channels":[{"name":"a","type":"log","url":"https://x"}]}`, want: "channels[0].type"},
-		"bad delay":        {text: `{"channels":[{"name":"a","type":"log","after":"soon"}]}`, want: "duration"},
+		"bad delay":        {text: `{"channels":[{"name":"a","type":"log","after":"SUPERSECRET"}]}`, want: "n.json:1:47: channels[0].after: not a duration"},
 		"negative delay":   {text: `{"channels":[{"name":"a","type":"log","after":"-1s"}]}`, want: "channels[0].after"},
 		"readable secrets": {text: hook(""), mode: 0o644, want: "chmod 600"},
 		"no address":       {text: `{"channels":[{"name":"a","type":"webhook"}]}`, want: "channels[0].url: missing"},
@@ -94,6 +94,29 @@ func TestLoadConfigNamesTheFieldAndNoSecret(t *testing.T) {
 			}
 		})
 	}
-	_, err := notifier.LoadConfig(filepath.Join(t.TempDir(), "none"))
+	_, err := notifier.LoadConfig(writeConfig(t, `channels:
+  - {name: mail, type: log}
+recipients:
+  - name: ada
+    channels: [{channel: mail}]
+    quiet:
+      - {from: "22:00", to: "25:00"}
+`, 0o600))
+	require.ErrorContains(t, err, "n.json:7:29: recipients[0].quiet[0].to: must be a time of the day")
+	_, err = notifier.LoadConfig(writeConfig(t, `channels:
+  - {name: mail, type: log}
+recipients:
+  - name: ada
+    channels: [{channel: mail}]
+routes:
+  - name: all
+    steps:
+      - after: 5s
+        to: [ada, ada/mial]
+`, 0o600))
+	require.ErrorContains(t, err, `n.json:10:13: routes[0].steps[0].to: there is no recipient "ada/mial"`)
+	_, err = notifier.LoadConfig(writeConfig(t, "channels:\n  - name: mail\n    typ: log\n", 0o600))
+	require.ErrorContains(t, err, `n.json:3:5: channels[0]: unknown field "typ": is "type" meant?`)
+	_, err = notifier.LoadConfig(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -47,6 +47,7 @@ const (
 const (
 	envCreds  = "NOTIFIER_TEST_CREDS"
 	envConfig = "NOTIFIER_TEST_CONFIG"
+	envLease  = "NOTIFIER_TEST_LEASE"
 )
 
 func TestMain(m *testing.M) {
@@ -67,7 +68,11 @@ func runAsChild() {
 	if err != nil {
 		panic(err)
 	}
-	n, err := notifier.New(context.Background(), notifier.Options{Credentials: cred, Config: cfg, BaseURL: baseURL})
+	lease, err := time.ParseDuration(os.Getenv(envLease))
+	if err != nil {
+		panic(err)
+	}
+	n, err := notifier.New(context.Background(), notifier.Options{Credentials: cred, Config: cfg, BaseURL: baseURL, Lease: lease})
 	if err != nil {
 		panic(err)
 	}
@@ -175,10 +180,15 @@ func (b *bench) notify(t *testing.T, o notifier.Options) *running {
 // child starts a notifier in a process of its own and returns what kills it.
 func (b *bench) child(t *testing.T, cfg string) (kill func()) {
 	t.Helper()
+	return b.childWithLease(t, cfg, notifier.DefaultLease)
+}
+
+func (b *bench) childWithLease(t *testing.T, cfg string, lease time.Duration) (kill func()) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "notifier.json")
 	require.NoError(t, os.WriteFile(file, []byte(cfg), 0o600))
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envConfig+"="+file,
+	cmd.Env = append(os.Environ(), envConfig+"="+file, envLease+"="+lease.String(),
 		envCreds+"="+natsd.CredentialsFile(b.dir, bus.RoleNotifier, "", ""))
 	require.NoError(t, cmd.Start())
 	kill = sync.OnceFunc(func() {

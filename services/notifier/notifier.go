@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/source"
@@ -35,6 +37,9 @@ const (
 	// somebody is sending at this moment.
 	claimedIn = time.Second
 )
+
+// seenPrefix is what stands before the interaction's key in subject.Seen.
+const seenPrefix = "hitl.seen."
 
 // Clock tells the time and waits; tests have one of their own.
 type Clock = engine.Clock
@@ -52,7 +57,14 @@ type Options struct {
 	BaseURL string
 	// Clock is the machine's by default.
 	Clock Clock
+	// Lease is how long another replica waits for one that may be dead before it
+	// repeats what that one was sending; default DefaultLease, which is longer than
+	// any attempt takes.
+	Lease time.Duration
 }
+
+// DefaultLease is the default of Options.Lease.
+const DefaultLease = engine.DefaultLease
 
 // Notifier is one replica of the service.
 type Notifier struct {
@@ -60,7 +72,8 @@ type Notifier struct {
 	conn   *dial.Conn
 	engine *engine.Engine
 	tenant string
-	routes []engine.Route
+	lanes  int
+	built  []channel.Channel // closed by Close
 	close  sync.Once
 }
 
@@ -82,20 +95,15 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("notifier: BaseURL: %w", err)
 	}
-	if err := o.Config.Validate(); err != nil {
+	policy, err := o.Config.policy()
+	if err != nil {
 		return nil, err
 	}
 	n := &Notifier{log: log, tenant: o.Credentials.Tenant}
-	from := base
-	if from == "" {
-		from = "urn:banksman:" + n.tenant
-	}
-	for _, c := range o.Config.channels() {
-		r, ferr := c.route(log, from)
-		if ferr != nil {
-			return nil, &ConfigError{Field: c.Name, Err: ferr}
-		}
-		n.routes = append(n.routes, r)
+	lanes, built, err := o.Config.lanes(policy, log, eventSource(base, n.tenant))
+	n.lanes, n.built = len(lanes), built
+	if err != nil {
+		return nil, err
 	}
 	if n.conn, err = dial.Service(ctx, "notifier", o.Credentials, o.NATS, log); err != nil {
 		return nil, err
@@ -110,15 +118,26 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		clock = engine.System{}
 	}
 	n.engine = engine.New(engine.Options{
-		Logger: log, Ledger: l, Routes: n.routes, Clock: clock, Replica: rand.Text(), Lease: engine.DefaultLease,
+		Logger: log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: rand.Text(), Lease: cmp.Or(o.Lease, DefaultLease),
 		Link: func(key string) string {
-			if base == "" {
+			switch {
+			case base == "":
 				return ""
+			case key == "":
+				return base + "/"
 			}
 			return base + "/#/i/" + key
 		},
 	})
 	return n, nil
+}
+
+// eventSource is the source of the events that webhooks get.
+func eventSource(base, tenant string) string {
+	if base == "" {
+		return "urn:banksman:" + tenant
+	}
+	return base
 }
 
 // baseURL checks and trims the address that links begin with.
@@ -141,6 +160,16 @@ func baseURL(s string) (string, error) {
 // other end is an error, and the process should be started again.
 func (n *Notifier) Run(ctx context.Context) error {
 	defer n.Close()
+	// A hint: what is not heard only means that somebody is told who need not be.
+	// The subscription ends with the connection.
+	_, err := n.conn.Subscribe(subject.Seen(subject.Ref{Tenant: n.tenant, Owner: "*", ID: "*"}), func(m *nats.Msg) {
+		if ref, ok := subject.ParseRef(strings.TrimPrefix(m.Subject, seenPrefix)); ok {
+			n.engine.Seen(ref)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("notifier: %w", err)
+	}
 	g := run.NewGroup(ctx)
 	g.Go("engine", n.engine.Run)
 	g.Go("events", func(ctx context.Context) error {
@@ -157,7 +186,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 			return n.conn.Why()
 		}
 	})
-	n.log.Info("notifier is running", "channels", len(n.routes))
+	n.log.Info("notifier is running", "addresses", n.lanes)
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("notifier: %w", err)
 	}
@@ -168,12 +197,16 @@ func (n *Notifier) Run(ctx context.Context) error {
 func (n *Notifier) Close() {
 	n.close.Do(func() {
 		n.conn.Shut()
-		for _, r := range n.routes {
-			if c, ok := r.Channel.(interface{ Close() }); ok {
-				c.Close()
-			}
-		}
+		closeAll(n.built)
 	})
+}
+
+func closeAll(channels []channel.Channel) {
+	for _, c := range channels {
+		if c, ok := c.(interface{ Close() }); ok {
+			c.Close()
+		}
+	}
 }
 
 // handle brings one event into the ledger.

@@ -14,6 +14,10 @@ const (
 	Opened   = "banksman.interaction.opened"
 	Reminder = "banksman.interaction.reminder"
 	Closed   = "banksman.interaction.closed"
+	// Digest stands for several alerts at once; Data has Digest.
+	Digest = "banksman.digest"
+	// Test comes from a person who wants to see whether the channel works.
+	Test = "banksman.test"
 )
 
 // Alert is one message. It holds all that a channel needs, and never what a
@@ -21,13 +25,16 @@ const (
 type Alert struct {
 	// ID stays the same over every attempt of one delivery.
 	ID string `json:"id"`
-	// Type is Opened, Reminder or Closed.
+	// Type is one of the above.
 	Type string `json:"type"`
-	// Key is the interaction's key (tenant.owner.id).
+	// Key is the interaction's key (tenant.owner.id), of a Digest its own.
 	Key string `json:"key"`
 	// Time is when the thing happened that the alert is about.
 	Time time.Time `json:"time"`
 	Data Data      `json:"data"`
+	// To is the recipient's address where the channel needs one. It is not kept
+	// with the alert.
+	To string `json:"-"`
 }
 
 // Data is what an alert says. Texts are display text.
@@ -46,23 +53,66 @@ type Data struct {
 	Outcome   hitl.Outcome    `json:"outcome,omitempty"`
 	DecidedBy *hitl.Principal `json:"decided_by,omitempty"`
 	At        *time.Time      `json:"at,omitempty"`
+	// Recipient is who it is for, where the configuration names people.
+	Recipient string `json:"recipient,omitempty"`
+	// Digest is of a Digest only.
+	Digest *Summary `json:"digest,omitempty"`
 }
 
-// Channel is a way out.
-type Channel interface {
-	// Notify makes one attempt. err is nil when the receiver has taken the
-	// alert; retry says whether another attempt makes sense. err is fit for
-	// logs: no secret, no path or query of an address.
-	Notify(ctx context.Context, a Alert) (retry bool, err error)
+// Summary says how much a digest stands for.
+type Summary struct {
+	Waiting int `json:"waiting"` // requests that wait for a decision
+	Over    int `json:"over"`    // that were told of before and are over now
+	// Risks counts the waiting ones by risk.
+	Risks map[string]int `json:"risks,omitempty"`
+	// Sessions are those of the waiting ones, at most MaxSessions.
+	Sessions []string `json:"sessions,omitempty"`
 }
+
+// MaxSessions is how many sessions a digest names.
+const MaxSessions = 10
+
+// Receipt is what is known of a message that the provider has taken.
+type Receipt struct {
+	// Ref is the provider's own name for the message; Update needs it. Empty: it
+	// has none.
+	Ref string `json:"ref,omitempty"`
+	// Said is the provider's answer in a few words, for people. No secret.
+	Said string `json:"said,omitempty"`
+}
+
+// Channel is a way out. It is safe for concurrent use.
+type Channel interface {
+	// Send makes one attempt to deliver the alert. No error says that the provider
+	// has taken it. An error is fit for logs: no secret, no path or query of an
+	// address. What kind it is says a *Problem; any other error counts as one that
+	// another attempt may overcome.
+	Send(ctx context.Context, a Alert) (Receipt, error)
+}
+
+// Updater is a Channel that can change a message that it has sent.
+type Updater interface {
+	Channel
+	// Update turns the message of r into the end that a tells of.
+	Update(ctx context.Context, r Receipt, a Alert) (Receipt, error)
+}
+
+// Class says what a failure means for further attempts.
+type Class int
+
+// The classes.
+const (
+	Retry   Class = iota // another attempt may do better
+	Refused              // this message will never be taken
+	Gone                 // the receiver wants nothing ever again
+)
 
 // Problem is why an attempt failed, where more is known than a text.
 type Problem struct {
-	Text string
+	Text  string
+	Class Class
 	// RetryAfter is how long the receiver asked to be left alone; 0: it did not.
 	RetryAfter time.Duration
-	// Gone: the receiver wants nothing ever again.
-	Gone bool
 	// Unknown: the receiver may have got the alert all the same.
 	Unknown bool
 }

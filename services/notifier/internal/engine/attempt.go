@@ -8,6 +8,7 @@ import (
 
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
 const (
@@ -38,13 +39,12 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	next := r.Entry
 	// Whoever held the claim before may have sent it just before the end.
 	next.Uncertain = r.Uncertain || r.State == ledger.Claimed
-	if why := l.pointless(r, now); why != "" {
-		next.State, next.Problem = ledger.Retracted, why
-		return l.record(ctx, r, next)
-	}
-	if l.dropped.Load() {
-		next.State, next.Problem = ledger.Dead, "the endpoint wants no more messages"
-		return l.record(ctx, r, next)
+	if other, err := l.before(ctx, r, now); err != nil || other != nil {
+		if err != nil {
+			return r, nil, err
+		}
+		other.Uncertain = next.Uncertain
+		return l.record(ctx, r, *other)
 	}
 	until := now.Add(e.Lease).UTC()
 	next.State, next.By, next.Until = ledger.Claimed, e.Replica, &until
@@ -70,53 +70,101 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 		}
 	}
 	send, cancel := context.WithTimeout(ctx, sendLimit)
-	retry, failure := l.Channel.Notify(send, *r.Alert)
+	receipt, failure := l.send(send, *r.Alert, r.Earlier)
 	cancel()
-	l.judge(ctx, r.Key, &next, retry, failure)
+	l.judge(ctx, r.Key, &next, receipt, failure)
 	return l.record(ctx, mine, next)
 }
 
 // overFirst is why a retracted delivery was not sent.
 const overFirst = "it was over first"
 
-// pointless says why an alert would come too late.
-func (l *lane) pointless(r *ledger.Record, now time.Time) string {
-	if r.Key.Step == ledger.StepClosed {
-		return ""
+// before returns what becomes of a due delivery in place of sending it; nil: it
+// may be sent.
+func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*ledger.Entry, error) {
+	next := r.Entry
+	ended := r.Key.Step == ledger.StepClosed
+	if at := r.Alert.Data.ExpiresAt; !ended && at != nil && !at.After(now) {
+		next.State, next.Problem = ledger.Retracted, "its time was over first"
+		return &next, nil
 	}
-	if at := r.Alert.Data.ExpiresAt; at != nil && !at.After(now) {
-		return "its time was over first"
+	if l.dropped.Load() {
+		next.State, next.Problem = ledger.Dead, "the endpoint wants no more messages"
+		return &next, nil
 	}
-	return ""
+	// What may have been heard already is repeated without delay.
+	if r.State == ledger.Claimed || r.Uncertain || ended && l.updates(r) {
+		return nil, nil
+	}
+	d := &plan.Due{
+		Recipient: l.Recipient, Risk: r.Alert.Data.Risk, Ended: ended,
+		First:   r.Key.Step == ledger.StepOpen || r.Key.Step == plan.StepFirst,
+		Created: r.Alert.Time, Expires: r.Alert.Data.ExpiresAt, Seen: l.e.looks.last(r.Key.Ref),
+	}
+	if l.Recipient != nil && !d.First && !ended {
+		look, cancel := context.WithTimeout(ctx, recordLimit)
+		defer cancel()
+		var err error
+		if d.Claim, err = l.e.Ledger.ClaimOf(look, r.Key.Ref); err != nil {
+			return nil, err
+		}
+	}
+	at, why := plan.Gate(d, now)
+	if l.Recipient != nil && !at.After(now) {
+		if digest := l.Recipient.DigestAt(r.DueAt, d.Risk); digest.After(now) {
+			at, why = digest, "goes out with the next digest"
+		}
+	}
+	if !at.After(now) {
+		return nil, nil
+	}
+	next.State, next.DueAt, next.Held = ledger.Planned, at.UTC(), why
+	return &next, nil
+}
+
+// updates reports whether an ending changes what was sent in place of sending
+// more.
+func (l *lane) updates(r *ledger.Record) bool {
+	_, ok := l.Channel.(channel.Updater)
+	return ok && len(r.Earlier) > 0
+}
+
+// send makes one attempt. Where an ending can correct what was sent, it does.
+func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (receipt channel.Receipt, err error) {
+	a.To = l.To
+	u, ok := l.Channel.(channel.Updater)
+	if !ok || a.Type != channel.Closed || len(earlier) == 0 {
+		return l.Channel.Send(ctx, a)
+	}
+	for _, r := range earlier {
+		if receipt, err = u.Update(ctx, r, a); err != nil {
+			return receipt, err
+		}
+	}
+	return receipt, nil
 }
 
 // judge turns the result of an attempt into the delivery's next state.
-func (l *lane) judge(ctx context.Context, k ledger.Key, next *ledger.Entry, retry bool, failure error) {
-	log, now := l.e.Logger.With("channel", l.Name, "interaction", k.Ref.String(), "step", k.Step), l.e.Clock.Now()
+func (l *lane) judge(ctx context.Context, k ledger.Key, next *ledger.Entry, receipt channel.Receipt, failure error) {
 	if failure == nil {
-		at := now.UTC()
-		next.State, next.SentAt, next.Problem = ledger.Sent, &at, ""
-		log.Debug("sent", "tries", next.Tries)
-		if l.health.good() {
-			l.e.Logger.Info("the channel works again", "channel", l.Name)
-		}
+		l.well()
+		l.sent(next, receipt, l.e.Clock.Now())
+		l.e.Logger.Debug("sent", "channel", l.Name, "interaction", k.Ref.String(), "step", k.Step, "tries", next.Tries)
 		return
 	}
+	l.outcome(next, k, l.ill(ctx, failure), failure)
+}
+
+// outcome turns a failed attempt into the delivery's next state.
+func (l *lane) outcome(next *ledger.Entry, k ledger.Key, p *channel.Problem, failure error) {
+	log, now := l.e.Logger.With("channel", l.Name, "interaction", k.Ref.String(), "step", k.Step), l.e.Clock.Now()
 	next.Problem = failure.Error()
-	var p *channel.Problem
-	if !errors.As(failure, &p) {
-		p = &channel.Problem{}
-	}
 	next.Uncertain = next.Uncertain || p.Unknown
-	if n, alarm := l.health.bad(); alarm {
-		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
-	}
 	switch {
-	case p.Gone:
+	case p.Class == channel.Gone:
 		next.State = ledger.Dead
-		l.drop(ctx)
 		return
-	case !retry:
+	case p.Class == channel.Refused:
 		next.State = ledger.Failed
 		log.Warn("refused; it is not sent again", "error", failure)
 		return
@@ -125,8 +173,7 @@ func (l *lane) judge(ctx context.Context, k ledger.Key, next *ledger.Entry, retr
 		log.Warn("given up: every attempt failed", "tries", next.Tries, "error", failure)
 		return
 	}
-	pause := max(Schedule[next.Tries-1], min(p.RetryAfter, maxRetryAfter))
-	due := now.Add(pause)
+	due := now.Add(pauseAfter(next.Tries, p))
 	if at := next.Alert.Data.ExpiresAt; k.Step != ledger.StepClosed && at != nil && !due.Before(*at) {
 		next.State = ledger.Dead
 		log.Warn("given up: no time left for another attempt", "tries", next.Tries, "error", failure)
@@ -134,6 +181,37 @@ func (l *lane) judge(ctx context.Context, k ledger.Key, next *ledger.Entry, retr
 	}
 	next.State, next.DueAt = ledger.Planned, due.UTC()
 	log.Info("not sent yet, trying again", "tries", next.Tries, "due_at", next.DueAt, "error", failure)
+}
+
+// pauseAfter is how long to wait after the given number of failed attempts.
+func pauseAfter(tries int, p *channel.Problem) time.Duration {
+	return max(Schedule[tries-1], min(p.RetryAfter, maxRetryAfter))
+}
+
+func (l *lane) sent(next *ledger.Entry, receipt channel.Receipt, at time.Time) {
+	at = at.UTC()
+	next.State, next.SentAt, next.Problem, next.Receipt = ledger.Sent, &at, "", &receipt
+}
+
+// well and ill keep the channel's health; ill also says what kind a failure is.
+func (l *lane) well() {
+	if l.health.good() {
+		l.e.Logger.Info("the channel works again", "channel", l.Name)
+	}
+}
+
+func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
+	var p *channel.Problem
+	if !errors.As(failure, &p) {
+		p = &channel.Problem{Unknown: true}
+	}
+	if n, alarm := l.health.bad(); alarm {
+		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
+	}
+	if p.Class == channel.Gone {
+		l.drop(ctx)
+	}
+	return p
 }
 
 // drop remembers that the endpoint wants nothing any more.

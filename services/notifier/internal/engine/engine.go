@@ -9,11 +9,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/run"
@@ -21,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
 // DefaultLease is how long a claim is good; it must be longer than any attempt.
@@ -36,14 +40,16 @@ const (
 // Schedule is the pause after the first, second, ... failed attempt.
 var Schedule = []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// Route is a channel and when it is used.
+// Route is an address, and the channel that leads there.
 type Route struct {
-	Name     string // a token
-	After    time.Duration
-	Reminder bool
+	Name string // recipient/channel, or a channel alone; tokens
 	// Target names the endpoint, for remembering that it is gone.
 	Target  string
 	Channel channel.Channel
+	// To is the recipient's address in the channel; it may be empty.
+	To string
+	// Recipient is nil where the channel stands for itself.
+	Recipient *plan.Recipient
 }
 
 // Options wire an Engine. Every field is needed.
@@ -51,9 +57,11 @@ type Options struct {
 	Logger  *slog.Logger
 	Ledger  *ledger.Ledger
 	Routes  []Route
+	Policy  *plan.Policy
 	Clock   Clock
 	Replica string // unique to this process
-	// Link makes the address of an interaction's page; empty: there is none.
+	// Link makes the address of an interaction's page, of "" the inbox's; empty:
+	// there is none.
 	Link  func(key string) string
 	Lease time.Duration
 }
@@ -62,6 +70,7 @@ type Options struct {
 type Engine struct {
 	Options
 	lanes []*lane
+	looks looks
 }
 
 // New makes an Engine.
@@ -92,6 +101,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		g.Go("channel "+l.Name, func(ctx context.Context) error {
 			select {
 			case <-ready:
+				if l.paced() {
+					return l.runPaced(ctx)
+				}
 				return l.run(ctx)
 			case <-ctx.Done():
 				return nil
@@ -148,39 +160,70 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	case !errors.Is(err, ledger.ErrNotFound):
 		return err
 	}
+	ix := interaction(ref, s)
+	route, deliveries := e.Policy.Deliveries(&ix)
+	// What was planned first counts, so that all of it is found again at the end.
+	p, err := e.Ledger.CreatePlan(ctx, ref, ledger.Plan{At: now.UTC(), Route: route, Deliveries: deliveries})
+	if err != nil {
+		return err
+	}
 	earliest := time.Time{}
 	if now.Sub(stored) > late {
 		earliest = now.Add(settle)
 	}
-	for _, l := range e.lanes {
-		if l.dropped.Load() {
+	told := false
+	for _, d := range p.Deliveries {
+		l := e.lane(d.Address)
+		if d.Skip != "" || l != nil && l.dropped.Load() {
 			continue
 		}
-		due := s.CreatedAt.Add(l.After)
-		if limit := now.Add(l.After); due.After(limit) {
+		// A reminder whose time has come already would only double the alert.
+		if plan.IsReminder(d.Step) && !d.Due.After(now) {
+			continue
+		}
+		told = true
+		due := d.Due
+		if limit := now.Add(d.Due.Sub(ix.Created)); due.After(limit) && !plan.IsReminder(d.Step) {
 			due = limit // our clock is behind the server's
 		}
 		if due.Before(earliest) {
 			due = earliest
 		}
-		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepOpen, Channel: l.Name}, due, e.alert(channel.Opened, ref, s, s.CreatedAt)); err != nil {
+		typ, at := channel.Opened, s.CreatedAt
+		if d.Again {
+			typ, at = channel.Reminder, d.Due
+		}
+		a := e.alert(typ, ref, s, at)
+		a.Data.Recipient, _ = recipient(d.Address)
+		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.Step(d.Step), Channel: d.Address}, due, a, nil); err != nil {
 			return err
 		}
-		// A reminder whose time has come already would only double the alert.
-		at := s.AttentionAt
-		if !l.Reminder || at == nil || !at.After(now) || !at.After(due) || s.ExpiresAt != nil && !at.Before(*s.ExpiresAt) {
-			continue
-		}
-		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepReminder, Channel: l.Name}, *at, e.alert(channel.Reminder, ref, s, *at)); err != nil {
-			return err
-		}
+	}
+	if !told {
+		e.Logger.Warn("nobody is told of it", "interaction", ref.String(), "route", p.Route)
 	}
 	return nil
 }
 
-func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert) error {
+func interaction(ref subject.Ref, s *wire.Summary) plan.Interaction {
+	return plan.Interaction{
+		Tenant: ref.Tenant, Project: s.ProjectID, Session: s.SessionID, Agent: cmp.Or(s.AgentName, s.Owner),
+		Kind: s.Kind, Tool: s.ToolName, Risk: s.Risk, Created: s.CreatedAt, Attention: s.AttentionAt, Expires: s.ExpiresAt,
+	}
+}
+
+// recipient is the first part of an address that has two.
+func recipient(address string) (string, bool) {
+	name, _, ok := strings.Cut(address, "/")
+	if !ok {
+		return "", false
+	}
+	return name, true
+}
+
+func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) error {
 	a.ID = messageID(k)
-	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a})
+	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier})
 	if err != nil {
 		return err
 	}
@@ -210,39 +253,62 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 	if first {
 		e.logEnd(ref, c)
 	}
+	p, err := e.Ledger.PlanOf(ctx, ref)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil // nothing was planned, and nothing will be sent
+	}
+	if err != nil {
+		return false, err
+	}
 	settled = true
-	for _, l := range e.lanes {
-		told := false
-		for _, step := range []ledger.Step{ledger.StepOpen, ledger.StepReminder} {
-			r, err := e.takeBack(ctx, ledger.Key{Ref: ref, Step: step, Channel: l.Name})
-			switch {
-			case errors.Is(err, ledger.ErrNotFound):
-			case err != nil:
-				return false, err
-			case r.State.Final():
-				told = told || r.Told()
-			default:
-				settled = false
-			}
+	var told []string // addresses, in the order they were told
+	earlier := map[string][]channel.Receipt{}
+	for _, d := range p.Deliveries {
+		r, err := e.takeBack(ctx, ledger.Key{Ref: ref, Step: ledger.Step(d.Step), Channel: d.Address})
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			continue
+		case err != nil:
+			return false, err
+		case !r.State.Final():
+			settled = false
+			continue
+		case !r.Told() || r.Many:
+			continue // a digest is not corrected: it says how many, not which
 		}
-		if !told || l.dropped.Load() {
+		if !slices.Contains(told, d.Address) {
+			told = append(told, d.Address)
+		}
+		if r.Receipt != nil {
+			earlier[d.Address] = append(earlier[d.Address], *r.Receipt)
+		}
+	}
+	if !settled {
+		// An ending corrects all that was said, so it waits until that is known.
+		return false, nil
+	}
+	for _, address := range told {
+		if l := e.lane(address); l == nil || l.dropped.Load() {
 			continue
 		}
 		a := e.alert(channel.Closed, ref, &c.Summary, at)
+		a.Data.Recipient, _ = recipient(address)
 		addEnd(&a, c, at)
-		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepClosed, Channel: l.Name}, e.Clock.Now(), a); err != nil {
+		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepClosed, Channel: address}, e.Clock.Now(), a, earlier[address]); err != nil {
 			return false, err
 		}
 	}
-	return settled, nil
+	return true, nil
 }
 
 // takeBack turns a planned delivery into a retracted one. What it returns is
 // not final where somebody is sending it.
 func (e *Engine) takeBack(ctx context.Context, k ledger.Key) (*ledger.Record, error) {
 	r, err := e.Ledger.Get(ctx, k)
-	for err == nil && r.State == ledger.Planned {
+	// What goes into a digest need not be waited for, whether it is sent or not.
+	for err == nil && (r.State == ledger.Planned || r.State == ledger.Claimed && r.Many) {
 		next := r.Entry
+		next.Uncertain = next.Uncertain || r.State == ledger.Claimed
 		next.State, next.Alert, next.Problem = ledger.Retracted, nil, overFirst
 		if r, _, err = e.Ledger.Update(ctx, r, next); err == nil {
 			if r == nil {

@@ -36,6 +36,11 @@ type lane struct {
 	items map[ledger.Key]*item
 	due   itemHeap
 	held  []*item // not known yet to be really open
+	// look is when a paced lane has something to do even if nothing is due; zero:
+	// never. Its own goroutine's.
+	look time.Time
+	// owes is what a paced lane could not write down yet.
+	owes *ledger.Pace
 }
 
 // item is a delivery that is not final, or whose end the watch has not shown yet.

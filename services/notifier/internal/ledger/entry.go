@@ -41,7 +41,7 @@ const (
 type Key struct {
 	Ref     subject.Ref
 	Step    Step
-	Channel string // a token
+	Channel string // a token, or two of them: recipient/channel
 }
 
 const (
@@ -84,6 +84,16 @@ type Entry struct {
 	SentAt    *time.Time `json:"sent_at,omitempty"`
 	// Problem is what went wrong last, or why nothing was sent.
 	Problem string `json:"problem,omitempty"`
+	// Held is why it did not go out when it was due first.
+	Held string `json:"held,omitempty"`
+	// Into names the message that stands for this and perhaps for other
+	// deliveries; Many says that it does for others.
+	Into string `json:"into,omitempty"`
+	Many bool   `json:"many,omitempty"`
+	// Receipt is what the provider said when it took the alert.
+	Receipt *channel.Receipt `json:"receipt,omitempty"`
+	// Earlier are the receipts of what an ending corrects.
+	Earlier []channel.Receipt `json:"earlier,omitempty"`
 	// Alert is absent in a final entry.
 	Alert *channel.Alert `json:"alert,omitempty"`
 }

@@ -17,8 +17,8 @@ var _ channel.Channel = (*Channel)(nil)
 // New makes a channel that writes to log.
 func New(log *slog.Logger) *Channel { return &Channel{log} }
 
-// Notify writes one line. It cannot fail.
-func (c *Channel) Notify(ctx context.Context, a channel.Alert) (bool, error) {
+// Send writes one line. It cannot fail.
+func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
 	d := &a.Data
 	attrs := []slog.Attr{
 		slog.String("interaction", a.Key), slog.String("kind", d.Kind),
@@ -36,6 +36,13 @@ func (c *Channel) Notify(ctx context.Context, a channel.Alert) (bool, error) {
 	switch a.Type {
 	case channel.Reminder:
 		text = "still waiting for a decision"
+	case channel.Test:
+		text = "a test message"
+	case channel.Digest:
+		text = "several are waiting for a decision"
+		if s := d.Digest; s != nil {
+			attrs = []slog.Attr{slog.Int("waiting", s.Waiting), slog.Int("over", s.Over)}
+		}
 	case channel.Closed:
 		text = "no longer waiting"
 		attrs = append(attrs, slog.String("outcome", string(d.Outcome)))
@@ -48,5 +55,5 @@ func (c *Channel) Notify(ctx context.Context, a channel.Alert) (bool, error) {
 	}
 	optional("link", d.Link)
 	c.log.LogAttrs(ctx, slog.LevelInfo, text, attrs...)
-	return false, nil
+	return channel.Receipt{Said: "logged"}, nil
 }

@@ -140,15 +140,15 @@ type event struct {
 	Data            channel.Data `json:"data"`
 }
 
-// Notify posts the alert once. The body and the id are the same at every
+// Send posts the alert once. The body and the id are the same at every
 // attempt; the timestamp, and with it the signature, is the attempt's own.
-func (c *Channel) Notify(ctx context.Context, a channel.Alert) (retry bool, err error) {
+func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
 	body, err := hitl.Marshal(event{
 		SpecVersion: "1.0", ID: a.ID, Source: c.source, Type: a.Type, Subject: a.Key,
 		Time: a.Time.UTC(), DataContentType: "application/json", Data: a.Data,
 	})
 	if err != nil {
-		return false, fmt.Errorf("encode the event: %w", err)
+		return channel.Receipt{}, &channel.Problem{Text: "the event cannot be encoded", Class: channel.Refused}
 	}
 	var written atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -156,7 +156,7 @@ func (c *Channel) Notify(ctx context.Context, a channel.Alert) (retry bool, err 
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return false, &channel.Problem{Text: "POST " + c.shown + ": the address cannot be used"}
+		return channel.Receipt{}, &channel.Problem{Text: "POST " + c.shown + ": the address cannot be used", Class: channel.Refused}
 	}
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	req.Header.Set("Content-Type", contentType)
@@ -168,7 +168,7 @@ func (c *Channel) Notify(ctx context.Context, a channel.Alert) (retry bool, err 
 	if err != nil {
 		// An address that is not allowed today may be corrected in the DNS
 		// tomorrow; the deadline ends it.
-		return true, &channel.Problem{Text: "POST " + c.shown + ": " + reason(err), Unknown: written.Load()}
+		return channel.Receipt{}, &channel.Problem{Text: "POST " + c.shown + ": " + reason(err), Unknown: written.Load()}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxResponse)) // the status has said it all
@@ -186,23 +186,23 @@ func (c *Channel) sign(id, stamp string, body []byte) string {
 	return strings.Join(signed, " ")
 }
 
-func (c *Channel) judge(resp *http.Response) (retry bool, err error) {
-	p := &channel.Problem{Text: fmt.Sprintf("POST %s: status %d", c.shown, resp.StatusCode)}
+func (c *Channel) judge(resp *http.Response) (channel.Receipt, error) {
+	said := fmt.Sprintf("status %d", resp.StatusCode)
+	p := &channel.Problem{Text: "POST " + c.shown + ": " + said, Class: channel.Refused}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code <= 299:
-		return false, nil
+		return channel.Receipt{Said: said}, nil
 	case code == http.StatusGone:
-		p.Gone = true
-		return false, p
+		p.Class = channel.Gone
 	case code == http.StatusTooManyRequests, code >= 500:
+		p.Class = channel.Retry
 		// A gateway that gave up waiting does not know what its backend did.
 		p.Unknown = code == http.StatusBadGateway || code == http.StatusGatewayTimeout
 		p.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
-		return true, p
 	case code >= 300 && code <= 399:
 		p.Text += ": redirects are not followed"
 	}
-	return false, p
+	return channel.Receipt{}, p
 }
 
 // retryAfter reads both forms of the header; what is neither counts as none.

@@ -44,7 +44,7 @@ func FuzzReceiver(f *testing.F) {
 				Body: io.NopCloser(strings.NewReader(header)), Request: r,
 			}, nil
 		})
-		retry, err := c.Notify(context.Background(), channel.Alert{ID: "msg_1", Type: channel.Opened, Key: key, Data: channel.Data{Title: title}})
+		_, err = c.Send(context.Background(), channel.Alert{ID: "msg_1", Type: channel.Opened, Key: key, Data: channel.Data{Title: title}})
 		require.True(t, utf8.Valid(sent))
 		var ev struct {
 			Subject string
@@ -54,15 +54,13 @@ func FuzzReceiver(f *testing.F) {
 		require.Equal(t, string([]rune(title)), ev.Data.Title)
 		if code >= 200 && code <= 299 {
 			require.NoError(t, err)
-			require.False(t, retry)
 			return
 		}
 		require.NotContains(t, err.Error(), "s3cret")
 		var p *channel.Problem
 		require.ErrorAs(t, err, &p)
 		require.GreaterOrEqual(t, p.RetryAfter, time.Duration(0))
-		require.Equal(t, code == 410, p.Gone)
-		require.False(t, p.Gone && retry)
+		require.Equal(t, code == 410, p.Class == channel.Gone)
 	})
 }
 

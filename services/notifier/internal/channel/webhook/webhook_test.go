@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,13 @@ func newChannel(t *testing.T, url string, more ...string) *Channel {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
+}
+
+// send makes one attempt and tells whether another makes sense.
+func send(ctx context.Context, c *Channel) (retry bool, err error) {
+	_, err = c.Send(ctx, channel.Alert{ID: "msg_1"})
+	var p *channel.Problem
+	return errors.As(err, &p) && p.Class == channel.Retry, err
 }
 
 func serve(t *testing.T, h http.HandlerFunc) string {
@@ -102,7 +110,7 @@ func TestStatus(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = w.Write([]byte("BODYSECRET")) // refused for 204 and 304
 			})
-			retry, err := newChannel(t, url).Notify(t.Context(), channel.Alert{ID: "msg_1"})
+			retry, err := send(t.Context(), newChannel(t, url))
 			require.Equal(t, c.retry, retry)
 			if c.ok {
 				require.NoError(t, err)
@@ -111,7 +119,7 @@ func TestStatus(t *testing.T) {
 			var p *channel.Problem
 			require.ErrorAs(t, err, &p)
 			require.Contains(t, p.Text, strconv.Itoa(c.code))
-			require.Equal(t, c.gone, p.Gone)
+			require.Equal(t, c.gone, p.Class == channel.Gone)
 			require.Equal(t, c.mayKnow, p.Unknown)
 			discreet(t, err)
 		})
@@ -125,7 +133,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, target, http.StatusTemporaryRedirect)
 	})
-	retry, err := newChannel(t, url).Notify(t.Context(), channel.Alert{ID: "msg_1"})
+	retry, err := send(t.Context(), newChannel(t, url))
 	require.False(t, retry)
 	require.ErrorContains(t, err, "redirects are not followed")
 	discreet(t, err)
@@ -144,7 +152,7 @@ func TestRetryAfter(t *testing.T) {
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	_, err := newChannel(t, url).Notify(t.Context(), channel.Alert{ID: "msg_1"})
+	_, err := newChannel(t, url).Send(t.Context(), channel.Alert{ID: "msg_1"})
 	var p *channel.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, 7*time.Second, p.RetryAfter)
@@ -188,7 +196,7 @@ func TestTransportFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			retry, err := newChannel(t, c.url).Notify(t.Context(), channel.Alert{ID: "msg_1"})
+			retry, err := send(t.Context(), newChannel(t, c.url))
 			require.True(t, retry)
 			require.ErrorContains(t, err, c.want)
 			var p *channel.Problem
@@ -215,7 +223,7 @@ func TestSlowReceiverIsGivenUp(t *testing.T) {
 		<-got
 		cancel()
 	}()
-	retry, err := c.Notify(ctx, channel.Alert{ID: "msg_1"})
+	retry, err := send(ctx, c)
 	require.True(t, retry)
 	var p *channel.Problem
 	require.ErrorAs(t, err, &p)
@@ -233,7 +241,7 @@ func TestEndlessResponse(t *testing.T) {
 			}
 		}
 	})
-	_, err := newChannel(t, url).Notify(t.Context(), channel.Alert{ID: "msg_1"})
+	_, err := newChannel(t, url).Send(t.Context(), channel.Alert{ID: "msg_1"})
 	require.NoError(t, err)
 }
 
@@ -302,7 +310,7 @@ func TestPrivateAddressIsNotDialled(t *testing.T) {
 	for _, host := range []string{"localhost", "127.0.0.1", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"} {
 		c, err := New(Options{URL: "https://" + host + ":" + port + "/PATHSECRET", Secrets: []string{sampleSecret}})
 		require.NoError(t, err)
-		_, err = c.Notify(t.Context(), channel.Alert{ID: "msg_1"})
+		_, err = c.Send(t.Context(), channel.Alert{ID: "msg_1"})
 		c.Close()
 		require.ErrorContains(t, err, "address is not allowed", host)
 		discreet(t, err)
@@ -321,7 +329,7 @@ func TestEnvelope(t *testing.T) {
 		}
 	})
 	at := time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC)
-	_, err := newChannel(t, url).Notify(t.Context(), channel.Alert{
+	_, err := newChannel(t, url).Send(t.Context(), channel.Alert{
 		ID: "msg_1", Type: channel.Opened, Key: "t.o.i", Time: at,
 		Data: channel.Data{Title: "<b>&", Headline: "h", Agent: "a", Session: "s", Kind: "approval"},
 	})

@@ -1,0 +1,441 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
+)
+
+// A paced lane sends one message at a time, which stands for one delivery or for
+// many. Which message that is, and when the last ones went out, is shared by all
+// replicas in the ledger. In this order, each step a compare-and-swap:
+//
+//  1. The message is claimed, with nothing in it.
+//  2. Its deliveries are claimed for it, and looked at whether they are over.
+//  3. Its text is stored with it. From here on it does not change.
+//  4. It is sent, under the same id as often as it takes.
+//  5. That it was sent is stored with it, then with its deliveries; then the next
+//     one may follow.
+//
+// A replica that finds a message whose claim has run out goes on where the other
+// one stopped. Before step 3 nothing was sent, so the deliveries are free again.
+
+const (
+	// maxBatch is how many deliveries one message stands for at most.
+	maxBatch = 2000
+	// maxLook is how long another replica's message is waited for before the
+	// ledger is looked at again.
+	maxLook = time.Second
+	// keepDone is how many messages are remembered as sent.
+	keepDone = 16
+)
+
+// task is an item in hand: busy, with the version it had when it was taken.
+type task struct {
+	it   *item
+	rec  *ledger.Record
+	owed *result
+}
+
+// take marks an item as busy; the caller holds the lock.
+func take(it *item) *task {
+	it.busy = true
+	return &task{it, it.rec, it.owed}
+}
+
+func (l *lane) paced() bool { return l.Recipient != nil && l.Recipient.Pace().Messages > 0 }
+
+// runPaced works until ctx ends; what is under way is finished.
+func (l *lane) runPaced(ctx context.Context) error {
+	for {
+		ripe, wait := l.ripe()
+		if wait <= 0 {
+			l.turn(context.WithoutCancel(ctx), ripe)
+			if ctx.Err() != nil {
+				return nil
+			}
+			continue
+		}
+		fires, stop := l.e.Clock.Timer(wait)
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil
+		case <-l.wake:
+		case <-fires:
+		}
+		stop()
+	}
+}
+
+// ripe takes the items that are due, or tells how long there is nothing to do.
+func (l *lane) ripe() ([]*task, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.e.Clock.Now()
+	var out []*task
+	looking := l.look.IsZero() || !l.look.After(now)
+	wait := maxIdle
+	if !l.look.IsZero() {
+		wait = min(wait, l.look.Sub(now))
+	}
+	for looking && len(l.due) > 0 && len(out) < maxBatch && !l.due[0].at.After(now) {
+		out = append(out, take(heap.Pop(&l.due).(*item)))
+	}
+	if len(out) > 0 {
+		return out, 0
+	}
+	if len(l.due) > 0 && looking {
+		wait = min(wait, l.due[0].at.Sub(now))
+	}
+	return nil, wait
+}
+
+// back puts items back as they are.
+func (l *lane) back(items []*task, err error) {
+	for _, it := range items {
+		l.done(it.it, it.rec, it.owed, err)
+	}
+}
+
+// turn does what can be done now with the items that are due, and sets when to
+// look again.
+func (l *lane) turn(ctx context.Context, ripe []*task) {
+	now := l.e.Clock.Now()
+	l.look = time.Time{}
+	ready := l.sift(ctx, ripe, now)
+	wait, err := l.message(ctx, ready, now)
+	if err != nil {
+		l.e.Logger.Warn("the pace of a recipient cannot be read or written", "channel", l.Name, "error", err)
+		wait = again
+	}
+	if wait > 0 {
+		l.look = now.Add(wait)
+	}
+}
+
+// sift deals with what goes alone or not at all, and returns the rest.
+func (l *lane) sift(ctx context.Context, ripe []*task, now time.Time) (ready []*task) {
+	for _, it := range ripe {
+		r := it.rec
+		if it.owed == nil && !l.updates(r) {
+			if r.State == ledger.Claimed {
+				ready = append(ready, it)
+				continue
+			}
+			next, err := l.before(ctx, r, now)
+			if err == nil && next == nil {
+				ready = append(ready, it)
+				continue
+			}
+		}
+		last, owed, err := l.attempt(ctx, r, it.owed)
+		l.done(it.it, last, owed, err)
+	}
+	return ready
+}
+
+// message brings the message under way one step further, or begins one. It puts
+// all items of ready back.
+func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait time.Duration, err error) {
+	left := ready
+	defer func() { l.back(left, err) }()
+	call, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	if l.owes != nil {
+		won, err := l.e.Ledger.UpdatePace(call, l.Name, l.owes)
+		if err != nil {
+			return 0, err
+		}
+		if !won {
+			l.e.Logger.Error("another replica went on with a message that was sent here", "channel", l.Name)
+		}
+		l.owes = nil
+	}
+	p, err := l.e.Ledger.PaceOf(call, l.Name)
+	if err != nil {
+		return 0, err
+	}
+	b := p.Batch
+	switch {
+	case b != nil && b.By != "" && b.By != l.e.Replica && b.Until.After(now):
+		return min(b.Until.Sub(now), maxLook), nil
+	case b != nil && b.Alert != nil && b.SentAt == nil && b.DueAt.After(now):
+		return b.DueAt.Sub(now), nil
+	case b != nil && b.Alert != nil:
+		var mine []*task
+		mine, left = l.members(b.ID, ready)
+		return 0, l.carry(ctx, p, mine)
+	}
+	if ready = l.settle(ctx, p, ready); len(ready) == 0 {
+		left = nil
+		if b == nil {
+			return 0, nil
+		}
+		p.Batch = nil // begun by a replica that is dead
+		_, err = l.e.Ledger.UpdatePace(call, l.Name, p)
+		return 0, err
+	}
+	left = ready
+	pick, at := l.pick(ready, p.Sent, now)
+	if len(pick) == 0 {
+		return max(at.Sub(now), time.Millisecond), nil
+	}
+	p.Batch = &ledger.Batch{ID: rand.Text(), By: l.e.Replica, Until: now.Add(l.e.Lease).UTC(), DueAt: now.UTC(), Size: len(pick)}
+	won, err := l.e.Ledger.UpdatePace(call, l.Name, p)
+	if err != nil || !won {
+		return 0, err
+	}
+	var picked []*task
+	left = nil
+	for i, it := range ready {
+		if slices.Contains(pick, i) {
+			picked = append(picked, it)
+		} else {
+			left = append(left, it)
+		}
+	}
+	mine := l.claimAll(ctx, p.Batch, picked)
+	if len(mine) == 0 {
+		p.Batch = nil
+	} else {
+		p.Batch.Size = len(mine)
+		p.Batch.Alert = l.compose(p.Batch.ID, mine)
+	}
+	call, cancel = context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	if won, err = l.e.Ledger.UpdatePace(call, l.Name, p); err != nil || !won || len(mine) == 0 {
+		l.back(mine, err)
+		return 0, err
+	}
+	return 0, l.carry(ctx, p, mine)
+}
+
+// pick asks the plan. What was tried alone goes alone again, under its own id.
+func (l *lane) pick(items []*task, sent []time.Time, now time.Time) ([]int, time.Time) {
+	ready := make([]plan.Ready, len(items))
+	for i, it := range items {
+		d := it.rec.Alert.Data
+		ready[i] = plan.Ready{Session: d.Session, Due: it.rec.DueAt, Urgent: d.Risk == "critical"}
+	}
+	pick, at := l.Recipient.Pace().Turn(ready, sent, now)
+	for _, i := range pick {
+		if r := items[i].rec; r.Uncertain || r.Tries > 0 && !r.Many {
+			return []int{i}, at
+		}
+	}
+	return pick, at
+}
+
+// members are the items of a message; rest is what of ready is none.
+func (l *lane) members(id string, ready []*task) (mine, rest []*task) {
+	for _, it := range ready {
+		if it.rec.Into == id {
+			mine = append(mine, it)
+		} else {
+			rest = append(rest, it)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, it := range l.items {
+		if it.rec.Into == id && !it.busy && !it.rec.State.Final() {
+			if it.index >= 0 {
+				heap.Remove(&l.due, it.index)
+			}
+			mine = append(mine, take(it))
+		}
+	}
+	return mine, rest
+}
+
+// settle records what a message stood for that was sent and whose sender stopped
+// before it had written that down everywhere, and returns the rest.
+func (l *lane) settle(ctx context.Context, p *ledger.Pace, items []*task) (rest []*task) {
+	for _, it := range items {
+		if it.rec.Into == "" || !slices.Contains(p.Done, it.rec.Into) {
+			rest = append(rest, it)
+			continue
+		}
+		next := it.rec.Entry
+		l.sent(&next, channel.Receipt{}, l.e.Clock.Now())
+		last, owed, err := l.record(ctx, it.rec, next)
+		l.done(it.it, last, owed, err)
+	}
+	return rest
+}
+
+// claimAll claims deliveries for a message and returns those that are ours and
+// not over. The others are put back.
+func (l *lane) claimAll(ctx context.Context, b *ledger.Batch, items []*task) []*task {
+	ours := make([]bool, len(items))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i, it := range items {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ours[i] = l.claim(ctx, b, it, len(items) > 1)
+		})
+	}
+	wg.Wait()
+	var out []*task
+	for i, it := range items {
+		if ours[i] {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+func (l *lane) claim(ctx context.Context, b *ledger.Batch, it *task, many bool) bool {
+	next := it.rec.Entry
+	// Without a message that names it, whoever held it may have sent it alone.
+	next.Uncertain = next.Uncertain || next.State == ledger.Claimed && next.Into == ""
+	next.State, next.By, next.Until = ledger.Claimed, b.By, &b.Until
+	next.Into, next.Many = b.ID, many
+	next.Tries++
+	mine, won, err := l.write(ctx, it.rec, next)
+	if err != nil || !won {
+		l.done(it.it, mine, nil, err)
+		return false
+	}
+	if mine.Key.Step != ledger.StepClosed {
+		look, cancel := context.WithTimeout(ctx, recordLimit)
+		_, err = l.e.Ledger.Over(look, mine.Key.Ref)
+		cancel()
+		if !errors.Is(err, ledger.ErrNotFound) {
+			next = mine.Entry
+			next.Into, next.Many = "", false
+			if err == nil {
+				next.State, next.Problem = ledger.Retracted, overFirst
+			} else { // unknown whether it is over: nothing is sent
+				next.State, next.DueAt = ledger.Planned, l.e.Clock.Now().Add(again).UTC()
+				next.Tries--
+			}
+			last, owed, err := l.record(ctx, mine, next)
+			l.done(it.it, last, owed, err)
+			return false
+		}
+	}
+	it.rec = mine
+	return true
+}
+
+// compose makes the text of a message: the alert of its delivery, or a digest.
+func (l *lane) compose(id string, items []*task) *channel.Alert {
+	if len(items) == 1 {
+		return items[0].rec.Alert
+	}
+	return digest(id, l.Recipient.Name, items, l.e.Clock.Now(), l.e.Link(""))
+}
+
+// carry sends the message of p, unless it was sent, and writes down what came of
+// it. items are what it stands for; they are put back.
+func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
+	b, e := p.Batch, l.e
+	write := func() (bool, error) {
+		call, cancel := context.WithTimeout(ctx, recordLimit)
+		defer cancel()
+		return e.Ledger.UpdatePace(call, l.Name, p)
+	}
+	var failure error
+	if b.SentAt == nil {
+		b.By, b.Until, b.Tries = e.Replica, e.Clock.Now().Add(e.Lease).UTC(), b.Tries+1
+		if won, err := write(); err != nil || !won {
+			l.back(items, err)
+			return err
+		}
+		var earlier []channel.Receipt
+		if len(items) == 1 {
+			earlier = items[0].rec.Earlier
+		}
+		send, cancel := context.WithTimeout(ctx, sendLimit)
+		receipt, err := l.send(send, *b.Alert, earlier)
+		cancel()
+		if failure = err; failure == nil {
+			at := e.Clock.Now().UTC()
+			b.SentAt, b.Receipt = &at, &receipt
+			l.well()
+			if won, err := write(); err != nil {
+				l.owes = p // so that nobody sends it again
+				e.Logger.Error("the state of a message could not be recorded; it will be", "channel", l.Name, "state", ledger.Sent, "error", err)
+				l.back(items, err)
+				return err
+			} else if !won {
+				e.Logger.Warn("another replica went on with a message that was sent here", "channel", l.Name)
+				l.back(items, nil)
+				return nil
+			}
+		}
+	}
+	if failure != nil {
+		return l.failed(ctx, p, items, failure, write)
+	}
+	var left error
+	for _, it := range items {
+		next := it.rec.Entry
+		l.sent(&next, *b.Receipt, *b.SentAt)
+		if b.Size == 1 {
+			next.Many = false
+		}
+		last, owed, err := l.record(ctx, it.rec, next)
+		l.done(it.it, last, owed, err)
+		left = errors.Join(left, err)
+	}
+	if left != nil {
+		return left // what is left is found again, by the message's id
+	}
+	p.Sent = l.Recipient.Pace().Keep(append(p.Sent, *b.SentAt))
+	p.Done = append(p.Done, b.ID)
+	p.Done = p.Done[max(len(p.Done)-keepDone, 0):]
+	p.Batch = nil
+	_, err := write()
+	return err
+}
+
+// failed deals with an attempt that did not succeed. A single delivery is free
+// again; a digest is tried again as it is.
+func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failure error, write func() (bool, error)) error {
+	b := p.Batch
+	digest := b.Size > 1
+	problem := l.ill(ctx, failure)
+	l.e.Logger.Warn("a message to a recipient was not sent", "channel", l.Name, "tries", b.Tries, "deliveries", b.Size, "error", failure)
+	if digest && problem.Class == channel.Retry && b.Tries <= len(Schedule) {
+		b.By, b.DueAt = "", l.e.Clock.Now().Add(pauseAfter(b.Tries, problem)).UTC()
+		_, err := write()
+		l.back(items, err)
+		if err == nil {
+			l.look = b.DueAt
+		}
+		return err
+	}
+	for _, it := range items {
+		next := it.rec.Entry
+		next.Into, next.Many = "", false
+		switch {
+		case !digest:
+			l.outcome(&next, it.rec.Key, problem, failure)
+		case problem.Class == channel.Refused:
+			next.State, next.Problem = ledger.Failed, failure.Error()
+		default:
+			next.State, next.Problem = ledger.Dead, failure.Error()
+		}
+		last, owed, err := l.record(ctx, it.rec, next)
+		l.done(it.it, last, owed, err)
+	}
+	p.Batch = nil
+	if problem.Unknown {
+		p.Sent = l.Recipient.Pace().Keep(append(p.Sent, l.e.Clock.Now().UTC()))
+	}
+	_, err := write()
+	return err
+}

@@ -1,0 +1,89 @@
+package plan
+
+import "time"
+
+const (
+	// seenHold is how long a look at the card keeps the first step back.
+	seenHold = 20 * time.Second
+	// seenMost is how long looks can keep it back altogether.
+	seenMost = 5 * time.Minute
+)
+
+// Due is a delivery whose time has come.
+type Due struct {
+	// Recipient is nil where the channel stands for itself.
+	Recipient *Recipient
+	Risk      string
+	// First says that it belongs to the first step.
+	First bool
+	// Ended says that it tells how the interaction ended.
+	Ended bool
+	// Created and Expires are the interaction's.
+	Created time.Time
+	Expires *time.Time
+	// Seen is when somebody last had the card before their eyes; zero: nobody.
+	Seen time.Time
+	// Claim is who looks after it; nil: nobody said so.
+	Claim *Claim
+}
+
+// Claim says that a recipient looks after an interaction, so that nobody else
+// need be told before Until.
+type Claim struct {
+	By    string    `json:"by"`
+	Until time.Time `json:"until"`
+}
+
+// Gate returns when a delivery may go out that is due, and why not before. A time
+// that is not after now lets it go.
+func Gate(d *Due, now time.Time) (at time.Time, why string) {
+	at = now
+	later := func(t time.Time, reason string) {
+		if t.After(at) {
+			at, why = t, reason
+		}
+	}
+	r := d.Recipient
+	if !d.Ended {
+		if d.First && !d.Seen.IsZero() {
+			most := d.Created.Add(seenMost)
+			if d.Expires != nil {
+				most = earlier(most, d.Created.Add(d.Expires.Sub(d.Created)/2))
+			}
+			later(earlier(d.Seen.Add(seenHold), most), "somebody has it before their eyes")
+		}
+		if c := d.Claim; c != nil && !d.First && (r == nil || r.Name != c.By) {
+			later(c.Until, c.By+" looks after it")
+		}
+	}
+	if r == nil || r.bypasses(d.Risk) && !d.Ended {
+		return at, why
+	}
+	if within(r.Quiet, r.zone.local(at)) {
+		later(until(r.Quiet, r.zone, at), "quiet hours")
+	}
+	return at, why
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// DigestAt is when something that is due may leave with the recipient's digest;
+// due itself where there are none.
+func (r *Recipient) DigestAt(due time.Time, risk string) time.Time {
+	every := time.Duration(r.Digest)
+	if every == 0 || r.bypasses(risk) {
+		return due
+	}
+	_, offset := r.zone.local(due).Zone()
+	shift := time.Duration(offset) * time.Second
+	at := due.Add(shift).Truncate(every)
+	if at.Before(due.Add(shift)) {
+		at = at.Add(every)
+	}
+	return at.Add(-shift)
+}

@@ -1,0 +1,75 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/dial"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
+)
+
+// Ledger reads what the notifiers of a tenant have written down, and lets people
+// say that they look after something. It sends nothing.
+type Ledger struct {
+	conn   *dial.Conn
+	ledger *ledger.Ledger
+	tenant string
+}
+
+// OpenLedger connects with the credentials of a notifier. Close gives the
+// connection up.
+func OpenLedger(ctx context.Context, c *bus.Credentials, options ...nats.Option) (*Ledger, error) {
+	if c.Role != bus.RoleNotifier {
+		return nil, fmt.Errorf("notifier: the credentials have the role %s, the ledger needs %s", c.Role, bus.RoleNotifier)
+	}
+	conn, err := dial.Service(ctx, "notifier ledger", c, options, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	l, err := ledger.Open(ctx, conn.Conn, 1)
+	if err != nil {
+		conn.Shut()
+		return nil, fmt.Errorf("notifier: %w", err)
+	}
+	return &Ledger{conn, l, c.Tenant}, nil
+}
+
+// Close gives the connection up.
+func (l *Ledger) Close() { l.conn.Shut() }
+
+// Claim is who looks after an interaction, and until when. Until then nobody else
+// is told who was not told yet.
+type Claim = plan.Claim
+
+// Claim says that a recipient looks after an interaction until then. It returns
+// the claim that is good: another recipient's if that one came first.
+func (l *Ledger) Claim(ctx context.Context, ref subject.Ref, recipient string, until time.Time) (Claim, error) {
+	return l.ledger.Claim(ctx, ref, plan.Claim{By: recipient, Until: until.UTC()}, time.Now())
+}
+
+// ErrUnknown: the ledger knows of no such interaction.
+var ErrUnknown = errors.New("the notifier knows of no such request")
+
+// Find names the interactions that have the id, which may also be a whole key
+// (tenant.owner.id). ErrUnknown if there is none.
+func (l *Ledger) Find(ctx context.Context, id string) ([]subject.Ref, error) {
+	if ref, ok := subject.ParseRef(id); ok {
+		return []subject.Ref{ref}, nil
+	}
+	if !subject.ValidToken(id) {
+		return nil, ErrUnknown
+	}
+	refs, err := l.ledger.Find(ctx, l.tenant, id)
+	if err == nil && len(refs) == 0 {
+		err = ErrUnknown
+	}
+	return refs, err
+}
