@@ -88,7 +88,7 @@ func run(ctx context.Context, o options, progress func(string)) (found *result, 
 	began := time.Now()
 	found = &result{Date: began.UTC().Truncate(time.Second), Host: report.HostOf(dir, ""), LoadBefore: report.LoadAverage()}
 	var few, many []size
-	var painted [][]float64
+	var cards []painted
 	for i := range o.rounds {
 		at := time.Now()
 		for _, part := range []struct {
@@ -114,15 +114,15 @@ func run(ctx context.Context, o options, progress func(string)) (found *result, 
 			if err := found.note(ctx, fmt.Sprintf("round %d, Chromium", i+1), err); err != nil {
 				return nil, err
 			}
-			if len(ms) > 0 {
-				painted = append(painted, ms)
+			if len(ms[0]) > 0 {
+				cards = append(cards, ms)
 			}
 		}
 		found.Load = append(found.Load, report.LoadAverage())
 		progress(fmt.Sprintf("round %d of %d took %v, load average %s", i+1, o.rounds, time.Since(at).Round(time.Second), report.LoadAverage()))
 	}
 	found.Took = time.Since(began).Round(time.Second)
-	found.summarize(few, many, painted)
+	found.summarize(few, many, cards)
 	return found, nil
 }
 
