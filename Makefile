@@ -197,6 +197,10 @@ bench: ## measure the product; see docs for the numbers
 bench-web: ## measure the gateway's sockets beside raw TCP, up to 10,000, and the paint in a real browser
 	@go run ./$(BENCH)/web $(ARGS)
 
+.PHONY: bench-claude
+bench-claude: $(READY) ## from a person's answer to the tool in the real Claude Code, beside the CLI alone
+	@go run ./$(BENCH)/claude $(ARGS)
+
 .PHONY: bench-lifecycle
 bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; takes a quarter of an hour and 10 GB
 	@go run ./$(BENCH)/lifecycle $(ARGS)
