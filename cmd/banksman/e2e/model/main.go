@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -90,14 +91,21 @@ func run(home string) error {
 	}
 	defer func() { _ = api.Close() }()
 	say(report{Env: api.Env(filepath.Dir(cli)+":"+os.Getenv("PATH"), home)})
-	for in.Scan() {
-		if gate := in.Text(); gate == "?" {
-			for _, r := range api.Requests() {
-				say(report{Step: r.Step, Content: last(r)})
+	ctx, stop := context.WithCancel(context.Background())
+	var told sync.WaitGroup
+	defer told.Wait()
+	defer stop()
+	told.Go(func() {
+		for n := 1; ; n++ {
+			all, err := api.WaitRequests(ctx, n)
+			if err != nil {
+				return
 			}
-		} else {
-			api.Release(gate)
+			say(report{Step: all[n-1].Step, Content: last(all[n-1])})
 		}
+	})
+	for in.Scan() {
+		api.Release(in.Text())
 	}
 	return in.Err()
 }

@@ -6,6 +6,7 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Asker } from "./asker.ts";
+import { Model, type Step } from "./model.ts";
 import { PATIENCE, Process } from "./process.ts";
 import { Line } from "./wire.ts";
 
@@ -39,14 +40,26 @@ export class Product {
   readonly env: Record<string, string>;
   readonly data: string;
 
-  private constructor(private readonly home: string, private readonly args: string[]) {
+  /** Where sessions may work. */
+  readonly work: string;
+  /** The model that the agents talk to, where there is one. */
+  model?: Model;
+
+  private constructor(readonly home: string, private readonly args: string[]) {
     this.data = join(home, "data");
+    this.work = join(home, "work");
+    mkdirSync(this.work);
     this.env = { PATH: process.env.PATH ?? "", HOME: home, LANG: "C.UTF-8", TZ: "UTC" };
   }
 
-  static async start(args: string[] = []): Promise<Product> {
+  static async start(args: string[] = [], script: Step[] = []): Promise<Product> {
     const home = mkdtempSync(join(tmpdir(), "banksman-browser-"));
     const p = new Product(home, args);
+    if (script.length > 0) {
+      const { model, env } = await Model.start(script, home);
+      p.model = model;
+      Object.assign(p.env, env);
+    }
     for (let attempt = 0; ; attempt++) {
       await p.run();
       try {
@@ -110,6 +123,7 @@ export class Product {
     for (const p of [...this.askers, ...this.commands]) await p.kill();
     await this.line?.close();
     await this.up.kill();
+    await this.model?.end();
     rmSync(this.home, { recursive: true, force: true });
   }
 

@@ -1,6 +1,7 @@
 // A test gets a product of its own and a browser that is signed in to it.
 import { test as base } from "@playwright/test";
 import type { Asker } from "./asker.ts";
+import type { Step } from "./model.ts";
 import { Product } from "./product.ts";
 import { App } from "./ui.ts";
 
@@ -9,6 +10,8 @@ export { expect } from "@playwright/test";
 interface Options {
   /** More flags of `banksman up`. */
   flags: string[];
+  /** What the model says to Claude Code. No bare list: Playwright takes that for something else. */
+  script: { steps: Step[] };
 }
 
 interface Fixtures {
@@ -23,9 +26,11 @@ export const SESSION = "release";
 
 export const test = base.extend<Options & Fixtures>({
   flags: [[], { option: true }],
-  product: async ({ flags }, use, info) => {
-    const product = await Product.start(flags);
+  script: [{ steps: [] }, { option: true }],
+  product: async ({ flags, script }, use, info) => {
+    const product = await Product.start(flags, script.steps);
     await use(product);
+    if (product.model && info.status === info.expectedStatus && product.model.faults().length > 0) throw new Error(`the model was asked something else: ${product.model.faults().join("\n")}`);
     const failed = info.status !== info.expectedStatus;
     if (failed) await info.attach("output of the product", { body: product.output(), contentType: "text/plain" });
     await product.end();

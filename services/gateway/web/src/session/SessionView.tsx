@@ -46,6 +46,10 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
     .sort((a, b) => a.summary.created_at.localeCompare(b.summary.created_at));
   const all = [...entries, ...loose.map((i) => ({ kind: "ask" as const, id: `loose:${i.summary.key}`, key: i.summary.key, request: i.summary.request_id, headline: i.summary.headline, ended: true, trail: [], at: i.summary.created_at }))];
   const dead = session?.state === "dead";
+  // Whether the agent ever came to a word.
+  const ran = entries.some((e) => e.kind === "tool" || e.kind === "ask" || (e.kind === "text" && e.role === "assistant"));
+  const failed = dead && !ran && !!session?.error;
+  const told = entries.some((e) => e.kind === "note" && e.bad && e.text === session?.error);
   const program = !!session && isProgram(session);
 
   return (
@@ -62,7 +66,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
           <div className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
             {session ? <Nothing session={session} transcript={transcript} /> : state.snapshot === "ready" && <Missing sessionKey={sessionKey} />}
             <Transcript entries={all} session={sessionKey} now={now} busy={session?.state === "assistant_turn" && waiting.length === 0 && !session.unreachable} />
-            {session?.error && <div className="mt-4"><Notice tone="strong" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
+            {session?.error && !told && <div className="mt-4"><Notice tone="strong" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
             {session && <Status session={session} now={now} />}
           </div>
         </div>
@@ -76,8 +80,8 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
             {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
             {dead && waiting.length === 0 && (
               <div className="flex flex-wrap items-center justify-center gap-x-3 gap-y-1">
-                <p className="text-sm text-soft">{entries.length === 0 && session.error ? "This session did not start." : "This session has ended."}</p>
-                {!program && <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, session, entries.length === 0)}><RotateCcw size={15} aria-hidden />{entries.length === 0 && session.error ? "Change it and start again" : "Start another like it"}</Button>}
+                <p className="text-sm text-soft">{failed ? "This session did not start." : "This session has ended."}</p>
+                {!program && <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, session, failed)}><RotateCcw size={15} aria-hidden />{failed ? "Change it and start again" : "Start another like it"}</Button>}
               </div>
             )}
             {program && !dead && waiting.length === 0 && <p className="py-2 text-center text-sm text-soft">A program asks here. It takes answers, no messages.</p>}

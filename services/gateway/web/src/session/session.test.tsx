@@ -224,7 +224,8 @@ describe("a session that is not there, or not any more", () => {
   it("one that did not start says why and leads back to its form with all that was written", async () => {
     const { push, user } = await start();
     push(processState([], { session_key: "default.agents.new", session_id: "new", title: "fix it", cwd: "/srv/none", mode: "plan", state: "dead", error: "cwd: the directory /srv/none does not exist" }));
-    expect(screen.getByTestId("transcript")).toHaveTextContent("does not exist");
+    push(Object.assign(events(ev("text", { role: "user", text: "fix it" }), ev("error", { message: "cwd: the directory /srv/none does not exist" }), ev("done", { reason: "error" })), { session_key: "default.agents.new" }));
+    expect(within(screen.getByTestId("transcript")).getAllByText(/does not exist/)).toHaveLength(1);
     expect(screen.queryByText(/Loading/)).toBeNull();
     await user.click(screen.getByTestId("start-again"));
     expect(screen.getByTestId<HTMLTextAreaElement>("start-prompt").value).toBe("fix it");

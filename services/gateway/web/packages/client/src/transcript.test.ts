@@ -77,6 +77,12 @@ describe("transcript", () => {
     expect(applyEvents(t, frame([ev("tool_result", { tool_call_id: "t", content: "late" })])).entries[0]).toMatchObject({ done: true, result: "late" });
   });
 
+  it("a turn that ended by an error that was told is not told again", () => {
+    const t = applyEvents(emptyTranscript, frame([ev("error", { message: "no CLI" }), ev("done", { reason: "error" })]));
+    expect(t.entries).toMatchObject([{ kind: "note", text: "no CLI", bad: true }]);
+    expect(applyEvents(emptyTranscript, frame([ev("done", { reason: "error" })])).entries).toMatchObject([{ text: "Turn ended: error" }]);
+  });
+
   it("a note of the worker is a step", () => {
     expect(applyEvents(emptyTranscript, frame([ev("session_status", { note: "taken up again" })])).entries).toMatchObject([{ kind: "note", text: "taken up again", bad: false }]);
   });

@@ -95,6 +95,7 @@ function applyEvent(t: Transcript, e: Event): void {
       return;
     case "done":
       endTurn(t);
+      if (str(d.reason) === "error" && lastIsBad(t)) return; // which was said already
       if (str(d.reason) && str(d.reason) !== "end_turn" && str(d.reason) !== "success") t.entries.push({ kind: "note", id: name(t), text: `Turn ended: ${str(d.reason)}`, bad: false, at });
       return;
     case "session_status":
@@ -119,6 +120,11 @@ function endTurn(t: Transcript): void {
     if (x.kind === "text" && x.live) return { ...x, live: false };
     return x.kind === "tool" && !x.done ? { ...x, over: true } : x;
   });
+}
+
+function lastIsBad(t: Transcript): boolean {
+  const last = t.entries.at(-1);
+  return last?.kind === "note" && last.bad;
 }
 
 function tool(t: Transcript, d: EventData, at: string): Extract<Entry, { kind: "tool" }> {
