@@ -16,7 +16,7 @@ export default function Audience({ requestKey }: { requestKey: string }) {
     );
     return () => stop.abort();
   }, [gateway, requestKey]);
-  if (problem !== "") return <p role="alert" className="text-[13px] text-amber">It could not be fetched: {problem}</p>;
+  if (problem !== "") return <p role="alert" className="text-[13px] font-medium text-ink">It could not be fetched: {problem}</p>;
   if (!told) return <p role="status" className="text-[13px] text-faint">Fetching…</p>;
   return <p data-testid="audience" className="verbatim text-[13px] text-soft"><Verbatim text={sentence(told)} /></p>;
 }

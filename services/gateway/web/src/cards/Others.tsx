@@ -13,7 +13,7 @@ export function Others({ requestKey }: { requestKey: string }) {
     <>
       <button type="button" data-testid="others" aria-expanded={open} onClick={() => setOpen(!open)} className="min-h-6 rounded text-[13px] text-soft underline-offset-2 hover:underline max-md:min-h-11">Who else may answer?</button>
       {open && (
-        <ErrorBoundary fallback={() => <p role="alert" className="text-[13px] text-amber">It cannot be shown.</p>}>
+        <ErrorBoundary fallback={() => <p role="alert" className="text-[13px] font-medium text-ink">It cannot be shown.</p>}>
           <Suspense fallback={<p role="status" className="text-[13px] text-faint">Fetching…</p>}><Audience requestKey={requestKey} /></Suspense>
         </ErrorBoundary>
       )}

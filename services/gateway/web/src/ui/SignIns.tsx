@@ -14,7 +14,7 @@ export function SignIns({ now }: { now: number }) {
   const { list, problem, act } = useList<SignIn>(get);
   return (
     <div className="space-y-3">
-      {problem !== "" && <p role="alert" className="text-sm text-amber">{problem}</p>}
+      {problem !== "" && <p role="alert" className="text-sm font-medium text-ink">{problem}</p>}
       {!list && problem === "" && <p role="status" className="text-soft">Fetching…</p>}
       {list && (
         <ul aria-label="Where you are signed in" className="divide-y divide-line">
