@@ -11,7 +11,12 @@ for (const name of readdirSync("dist/assets").sort()) {
   if (first && name.endsWith(".js")) js += size;
   console.log(`${(size / 1024).toFixed(1).padStart(7)} kB gzip  ${name}${first ? "" : " (later)"}`);
 }
-const elements = gzipSync(readFileSync("dist/elements.js"), { level: 9 }).length;
+const whole = readFileSync("dist/elements.js", "utf8");
+if (/(^|;|\})import[\s{*"']|\bimport\(["'`]\.|from["']\.\//.test(whole)) {
+  console.error("elements.js loads another file: pages that embed it have this one only");
+  process.exit(1);
+}
+const elements = gzipSync(whole, { level: 9 }).length;
 console.log(`${(elements / 1024).toFixed(1).padStart(7)} kB gzip  elements.js, for other pages`);
 console.log(`${(js / 1024).toFixed(1).padStart(7)} kB gzip  JavaScript of the first load, budget ${budget / 1024} kB`);
 if (js > budget) process.exit(1);

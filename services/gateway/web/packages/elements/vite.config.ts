@@ -16,7 +16,7 @@ export default defineConfig({
     rolldownOptions: {
       input: "packages/elements/src/index.ts",
       preserveEntrySignatures: "strict",
-      output: { entryFileNames: "elements.js", format: "es" },
+      output: { entryFileNames: "elements.js", format: "es", codeSplitting: false },
       onLog: (level, log, report) => { if (log.code !== "MODULE_LEVEL_DIRECTIVE") report(level, log); },
     },
   },
