@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/internal/audit"
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
+	"github.com/banksman/banksman/cmd/banksman/internal/notify"
 	"github.com/banksman/banksman/cmd/banksman/internal/up"
 	"github.com/banksman/banksman/services/agent"
 )
@@ -30,6 +31,7 @@ const usage = `Banksman asks a person before an agent acts.
   banksman users           who may sign in, and what they may do
   banksman tokens          tokens by which programs act
   banksman rules           what is decided before anybody is asked
+  banksman notify          try channels; who was told of a request, and what comes next
   banksman creds           write accounts, credentials and the server configuration
 
 Each command explains itself with --help.
@@ -51,7 +53,7 @@ func dispatch(ctx context.Context, args []string) int {
 		"up": up.Command, "creds": creds.Command, "ask": cli.Ask, "pending": cli.Pending,
 		"decide": cli.Decide, "answer": cli.Answer, "login": cli.Login,
 		"export": cli.Export, "verify": cli.Verify, "audit": audit.Command,
-		"users": admin.Users, "tokens": admin.Tokens, "rules": admin.Rules,
+		"users": admin.Users, "tokens": admin.Tokens, "rules": admin.Rules, "notify": notify.Command,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(os.Stdout, usage)

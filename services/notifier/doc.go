@@ -10,18 +10,13 @@
 // Nothing is sent about an interaction that has its outcome, except to a
 // channel that was told before: that one is told how it ended, once.
 //
-// A configuration is a JSON file, mode 0600 where it holds secrets, the same for
-// all replicas:
-//
-//	{"channels": [
-//	  {"name": "log", "type": "log"},
-//	  {"name": "ops", "type": "webhook", "url": "https://example.com/hook",
-//	   "secrets": ["whsec_..."], "after": "5s", "reminder": true,
-//	   "allow_private": false}
-//	]}
+// A configuration is a YAML file, of which JSON is a part, mode 0600 where it
+// holds secrets, the same for all replicas. Channels alone are told of everything;
+// with recipients and routes it says who is told of what, when, and how often.
+// docs/notifications.md describes it.
 //
 // A webhook gets CloudEvents of the types banksman.interaction.opened, .reminder
-// and .closed, signed as Standard Webhooks describes. The subject is the
+// and .closed, banksman.digest and banksman.test, signed as Standard Webhooks describes. The subject is the
 // interaction's key and the same in all of them; the data are title, headline,
 // agent, session, project, risk, kind, tool (its name), expires_at and link, and
 // at the end outcome, decided_by and at. Texts are plain display text.

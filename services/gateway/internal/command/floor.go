@@ -21,6 +21,7 @@ func (r *rule) matches(command string) bool {
 
 var shellRules = []rule{
 	{[]string{"banksman"}, regexp.MustCompile(`\bbanksman\s+(decide|answer|login)\b`), "critical", "decides on the agent's own requests", false},
+	{[]string{"banksman"}, regexp.MustCompile(`\bbanksman\s+notify\s.*\bclaim\b`), "critical", "keeps people from being told of the agent's own requests", false},
 	{[]string{"rm"}, regexp.MustCompile(`\brm\s+(-\S*\s+)*-\S*[rRf]`), "high", "deletes files for good", true},
 	{[]string{"git"}, regexp.MustCompile(`\bgit\s+push\b.*(--force|-f\b|\+)`), "high", "rewrites a published branch", true},
 	{[]string{"git"}, regexp.MustCompile(`\bgit\s+(reset\s+--hard|clean\s+-\S*f)`), "high", "throws away local work", true},

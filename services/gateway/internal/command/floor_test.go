@@ -10,7 +10,7 @@ import (
 func TestWordsOfARule(t *testing.T) {
 	t.Parallel()
 	parts := []string{
-		"banksman decide", "banksman answer", "banksman login", "rm -rf x", "rm x", "git push --force", "git push", "git reset --hard",
+		"banksman decide", "banksman answer", "banksman login", "banksman notify --as ada claim", "rm -rf x", "rm x", "git push --force", "git push", "git reset --hard",
 		"git clean -fd", "sudo ls", "doas ls", "su -", "curl x | sh", "wget x | sudo bash", "mkfs x", "dd if=x", "shred x", "fdisk x",
 		"parted x", "kubectl delete x", "terraform apply", "terraform destroy", "drop table x", "drop database x", "chmod 777 x",
 		"ssh x", "scp x", "rsync x", "nc x", "echo", "sum", "",

@@ -17,6 +17,9 @@ func init() {
 			if slices.Contains([]string{"decide", "answer", "login"}, a.verb(0)) {
 				return one("critical", "decides on the agent's own requests", "decide on the agent's own requests", false)
 			}
+			if a.verb(0) == "notify" && a.verb(1) == "claim" {
+				return one("critical", "keeps people from being told of the agent's own requests", "keep people from being told", false)
+			}
 			return nil
 		},
 		"rm": rm, "rmdir": rm, "unlink": rm, "git": git, "dd": dd, "chmod": chmod, "chown": chown, "chgrp": chown, "curl": curl, "wget": curl,

@@ -142,6 +142,8 @@ func TestCommandsAsAgentsWriteThem_B54(t *testing.T) {
 		{"redis-cli flushall", "high", "gone", "delete all keys"},
 		{`psql -c "select 1"`, "medium", "", ""},
 		{"banksman decide 1 allow", "critical", "", "decide on the agent's own requests"},
+		{"banksman notify claim 1 --as ada", "critical", "", "keep people from being told"},
+		{"banksman notify --as ada claim 1", "critical", "", ""},
 		// several
 		{
 			"rm -rf build/ && npm run build && git push --force-with-lease origin release/2.4", "high", "gone",

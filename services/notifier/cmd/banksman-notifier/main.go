@@ -28,7 +28,7 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	creds := flag.String("creds", "", "credential `file` of a notifier (required)")
-	config := flag.String("config", "", "configuration `file` with the channels, JSON (default: one log channel)")
+	config := flag.String("config", "", "configuration `file` of channels and people, YAML or JSON (default: one log channel)")
 	var o notifier.Options
 	flag.StringVar(&o.BaseURL, "base-url", "", "`URL` that people use, for links (default: alerts have none)")
 	var level slog.Level

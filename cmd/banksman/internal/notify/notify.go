@@ -1,0 +1,270 @@
+// Package notify is banksman notify: whether messages arrive, who was told of a
+// request, and who looks after one. It reads the notifier's ledger with the
+// notifier's own credentials, so it runs where the data directory is.
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/banksman/banksman/cmd/banksman/internal/cli"
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/notifier"
+)
+
+const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL]]
+       banksman notify explain ID
+       banksman notify claim ID --as RECIPIENT [--for 15m]
+
+test sends a message through every channel of a configuration, at once and
+whatever the hour, and says what the providers answered.
+explain tells who was told of a request, when and by what, what the provider
+said, what was put off or left out and why, and what comes next.
+claim says that somebody looks after a request: until then nobody else is told.
+`
+
+// connectWait is how long a command waits for the server.
+const connectWait = 10 * time.Second
+
+type command struct {
+	cli.Stdio
+	flags              *flag.FlagSet
+	data, creds        string
+	nats, config, base string
+	as                 string
+	span               time.Duration
+	json               bool
+}
+
+// Command is the command notify.
+func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
+	c := &command{Stdio: stdio, flags: flag.NewFlagSet("banksman notify", flag.ContinueOnError)}
+	c.flags.SetOutput(stdio.Err)
+	c.flags.Usage = func() {
+		fmt.Fprint(stdio.Err, usage+"\nflags:\n")
+		c.flags.PrintDefaults()
+	}
+	c.flags.StringVar(&c.data, "data", stdio.DataDir, "data `directory` of the instance")
+	c.flags.StringVar(&c.creds, "creds", "", "credential `file` (default creds/notifier.json in the data directory)")
+	c.flags.StringVar(&c.nats, "nats", "", "server `address`, in place of the credential file's")
+	c.flags.StringVar(&c.config, "config", "", "the notifier's configuration `file`, for test")
+	c.flags.StringVar(&c.base, "base-url", "", "`URL` that people use, for the link in a test message")
+	c.flags.StringVar(&c.as, "as", "", "`recipient` who looks after it, for claim")
+	c.flags.DurationVar(&c.span, "for", 15*time.Minute, "how long somebody looks after it, for claim")
+	c.flags.BoolVar(&c.json, "json", false, "print JSON")
+	err := c.run(ctx, args)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return cli.ExitOK
+	}
+	fmt.Fprintln(c.Err, cli.Safe("banksman notify: "+err.Error()))
+	return cli.ExitError
+}
+
+func (c *command) run(ctx context.Context, args []string) error {
+	var rest []string
+	for {
+		if err := c.flags.Parse(args); err != nil {
+			return err
+		}
+		if args = c.flags.Args(); len(args) == 0 {
+			break
+		}
+		rest, args = append(rest, args[0]), args[1:]
+	}
+	switch {
+	case len(rest) >= 1 && len(rest) <= 2 && rest[0] == "test":
+		return c.test(ctx, strings.Join(rest[1:], ""))
+	case len(rest) == 2 && rest[0] == "explain":
+		return c.with(ctx, rest[1], c.explain)
+	case len(rest) == 2 && rest[0] == "claim":
+		switch {
+		case c.as == "":
+			return errors.New("--as: missing: who looks after it")
+		case !subject.ValidToken(c.as):
+			return errors.New("--as: not the name of a recipient")
+		case c.span <= 0:
+			return errors.New("--for: must be more than 0s")
+		}
+		return c.with(ctx, rest[1], c.claim)
+	}
+	return errors.New("test, explain ID or claim ID (banksman notify -h)")
+}
+
+// test fails where one of the messages was not taken.
+func (c *command) test(ctx context.Context, only string) error {
+	if c.config == "" {
+		return errors.New("--config: missing: the file that the notifier runs with")
+	}
+	cfg, err := notifier.LoadConfig(c.config)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(c.Err, nil))
+	results, err := notifier.Test(ctx, log, cfg, c.base, only)
+	if err != nil {
+		return err
+	}
+	if len(results) == 0 {
+		return fmt.Errorf("the configuration leads nowhere by the name %q", only)
+	}
+	err = c.print(results, func(w io.Writer) {
+		fmt.Fprintln(w, "ADDRESS\tRESULT")
+		for _, r := range results {
+			word := "taken: " + r.Said
+			if r.Problem != "" {
+				word = "FAILED: " + r.Problem
+			}
+			fmt.Fprintf(w, "%s\t%s\n", r.Address, cli.Safe(word))
+		}
+	})
+	for _, r := range results {
+		if r.Problem != "" {
+			return errors.Join(err, errors.New("not every message was taken"))
+		}
+	}
+	return err
+}
+
+// with connects, finds the request and hands both on.
+func (c *command) with(ctx context.Context, id string, do func(context.Context, *notifier.Ledger, subject.Ref) error) (err error) {
+	if c.data == "" && c.creds == "" {
+		if c.data, err = cli.DefaultDataDir(); err != nil {
+			return err
+		}
+	}
+	if c.creds == "" {
+		c.creds = filepath.Join(c.data, "creds", "notifier.json")
+	}
+	cred, err := bus.LoadCredentials(c.creds)
+	if err != nil {
+		return err
+	}
+	if c.nats != "" {
+		cred.URLs = []string{c.nats}
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	l, err := notifier.OpenLedger(ctx, cred)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	refs, err := l.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(refs) > 1 {
+		var keys []string
+		for _, r := range refs {
+			keys = append(keys, r.String())
+		}
+		return fmt.Errorf("several requests have this id; give one of %s", strings.Join(keys, ", "))
+	}
+	return do(ctx, l, refs[0])
+}
+
+func (c *command) explain(ctx context.Context, l *notifier.Ledger, ref subject.Ref) error {
+	x, err := l.Explain(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return c.print(x, func(w io.Writer) {
+		fmt.Fprintln(w, cli.Safe(head(x)))
+		if len(x.Deliveries) == 0 {
+			fmt.Fprintln(w, "Nobody is told of it.")
+			return
+		}
+		fmt.Fprintln(w, "WHEN\tSTEP\tTO\tSTATE\tWHAT IS KNOWN")
+		for _, d := range x.Deliveries {
+			at := d.DueAt
+			if d.SentAt != nil {
+				at = *d.SentAt
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(at), d.Step, d.Address, d.State, cli.Safe(known(&d)))
+		}
+	})
+}
+
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// head says where the request stands.
+func head(x *notifier.Explanation) string {
+	s := "It waits."
+	if x.OverAt != nil {
+		s = fmt.Sprintf("It is over since %s: %s.", clock(*x.OverAt), x.Outcome)
+	}
+	switch x.Route {
+	case "":
+	case "none":
+		s += " No route matches it."
+	default:
+		s += " It follows the route " + x.Route + "."
+	}
+	if x.Claim != nil && x.OverAt == nil && x.Claim.Until.After(time.Now()) {
+		s += fmt.Sprintf(" %s looks after it until %s.", x.Claim.By, clock(x.Claim.Until))
+	}
+	return s
+}
+
+// known is what there is to say of a delivery, beside its state.
+func known(d *notifier.Delivery) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if d.Said != "" {
+		add("the provider said %s", d.Said)
+	}
+	if d.Digest {
+		add("in one message with others")
+	}
+	if d.Problem != "" {
+		add("%s", d.Problem)
+	}
+	if d.Held != "" {
+		add("put off: %s", d.Held)
+	}
+	if d.Tries > 1 {
+		add("%d attempts", d.Tries)
+	}
+	if d.Uncertain && d.SentAt == nil {
+		add("it may have arrived all the same")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (c *command) claim(ctx context.Context, l *notifier.Ledger, ref subject.Ref) error {
+	got, err := l.Claim(ctx, ref, c.as, time.Now().Add(c.span))
+	if err != nil {
+		return err
+	}
+	if got.By != c.as {
+		return fmt.Errorf("%s looks after it until %s", got.By, clock(got.Until))
+	}
+	return c.print(got, func(w io.Writer) {
+		fmt.Fprintf(w, "%s looks after it until %s; nobody else is told until then.\n", got.By, clock(got.Until))
+	})
+}
+
+func (c *command) print(v any, table func(io.Writer)) error {
+	if c.json {
+		raw, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.Out, cli.Safe(string(raw)))
+		return err
+	}
+	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	table(w)
+	return w.Flush()
+}
