@@ -38,13 +38,11 @@ func TestEveryRouteHidesTheDetailFromAViewer(t *testing.T) {
 	h.fake.say(key, inTalk)
 	i, s := asks[0].summary.Key, key
 
-	// What a row has: a body to send, the statuses that are right, and the path where
-	// it is not the pattern with i and s in it. Streams and sockets are read by
+	// What a row has: a body to send, and the statuses that are right. Streams and sockets are read by
 	// TestDetailFollowsTheRightToAnswer, which reads them as everybody.
 	type row struct {
 		body   string
 		status []int
-		path   string
 		stream bool
 	}
 	elsewhere := row{stream: true}

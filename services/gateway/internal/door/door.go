@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/door/origin"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/role"
@@ -78,9 +79,9 @@ func New(o Options) (*Door, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	others := newAllowed(o.Origins)
-	mux.Handle("/api/", others.share(jsonErrors(d.routes())))
-	mux.Handle("/"+elementsFile, others.share(web))
+	others := origin.New(o.Origins)
+	mux.Handle("/api/", others.Share(jsonErrors(d.routes())))
+	mux.Handle("/"+elementsFile, others.Share(web))
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, wire.OK{OK: true}) },
 		"GET /readyz":  d.readyz,

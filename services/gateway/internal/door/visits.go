@@ -12,41 +12,30 @@ import (
 
 // visiting adds the routes by which people see where they are signed in.
 func (d *Door) visiting(person func(string, signedIn)) {
-	own := func(pattern string, h signedIn) {
+	own := func(pattern string, do func(r *http.Request, sess *auth.Session) (any, error)) {
 		person(pattern, func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 			if sess.Person.Kind != "person" {
 				fail(w, http.StatusForbidden, string(hitl.Forbidden), "only people sign in; tokens of programs are listed elsewhere")
 				return
 			}
-			h(w, r, sess)
+			switch out, err := do(r, sess); {
+			case errors.Is(err, visit.ErrUnknown):
+				fail(w, http.StatusNotFound, string(hitl.NotFound), err.Error())
+			case err != nil:
+				d.authError(w, err, "reading or ending sign-ins")
+			default:
+				reply(w, http.StatusOK, out)
+			}
 		})
 	}
-	own("GET /api/sign-ins", func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	own("GET /api/sign-ins", func(r *http.Request, sess *auth.Session) (any, error) {
 		list, err := d.Visits.List(r.Context(), sess)
-		if err != nil {
-			d.authError(w, err, "listing sign-ins")
-			return
-		}
-		reply(w, http.StatusOK, wire.SignInList{SignIns: list})
+		return wire.SignInList{SignIns: list}, err
 	})
-	own("DELETE /api/sign-ins/{id}", func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-		err := d.Visits.End(r.Context(), sess, r.PathValue("id"))
-		if errors.Is(err, visit.ErrUnknown) {
-			fail(w, http.StatusNotFound, string(hitl.NotFound), err.Error())
-			return
-		}
-		d.told(w, sess, err)
+	own("DELETE /api/sign-ins/{id}", func(r *http.Request, sess *auth.Session) (any, error) {
+		return wire.OK{OK: true}, d.Visits.End(r.Context(), sess, r.PathValue("id"))
 	})
-	own("POST /api/logout/others", func(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-		d.told(w, sess, d.Auth.RevokeAll(r.Context(), sess.Person.ID, sess.Hash))
+	own("POST /api/logout/others", func(r *http.Request, sess *auth.Session) (any, error) {
+		return wire.OK{OK: true}, d.Auth.RevokeAll(r.Context(), sess.Person.ID, sess.Hash)
 	})
-}
-
-func (d *Door) told(w http.ResponseWriter, sess *auth.Session, err error) {
-	if err != nil {
-		d.authError(w, err, "ending sign-ins")
-		return
-	}
-	d.log.Info("sign-ins ended", "person", sess.Person.ID)
-	reply(w, http.StatusOK, wire.OK{OK: true})
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import type { Audience as Told } from "@banksman/client";
 import { Verbatim } from "./blocks";
 import { useApp } from "../ui/context";
+import { Problem } from "../ui/controls";
 
 export default function Audience({ requestKey }: { requestKey: string }) {
   const { gateway } = useApp();
@@ -16,7 +17,7 @@ export default function Audience({ requestKey }: { requestKey: string }) {
     );
     return () => stop.abort();
   }, [gateway, requestKey]);
-  if (problem !== "") return <p role="alert" className="text-[13px] font-medium text-ink">It could not be fetched: {problem}</p>;
+  if (problem !== "") return <Problem>It could not be fetched: {problem}</Problem>;
   if (!told) return <p role="status" className="text-[13px] text-faint">Fetching…</p>;
   return <p data-testid="audience" className="verbatim text-[13px] text-soft"><Verbatim text={sentence(told)} /></p>;
 }

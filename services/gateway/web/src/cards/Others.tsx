@@ -1,5 +1,6 @@
 import { lazy, Suspense, useContext, useState } from "react";
 import { AppContext } from "../ui/context";
+import { Problem } from "../ui/controls";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 
 const Audience = lazy(() => import("./Audience"));
@@ -13,7 +14,7 @@ export function Others({ requestKey }: { requestKey: string }) {
     <>
       <button type="button" data-testid="others" aria-expanded={open} onClick={() => setOpen(!open)} className="min-h-6 rounded text-[13px] text-soft underline-offset-2 hover:underline max-md:min-h-11">Who else may answer?</button>
       {open && (
-        <ErrorBoundary fallback={() => <p role="alert" className="text-[13px] font-medium text-ink">It cannot be shown.</p>}>
+        <ErrorBoundary fallback={() => <Problem>It cannot be shown.</Problem>}>
           <Suspense fallback={<p role="status" className="text-[13px] text-faint">Fetching…</p>}><Audience requestKey={requestKey} /></Suspense>
         </ErrorBoundary>
       )}

@@ -4,7 +4,7 @@ import type { ChangeRule, Interaction, Rule } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { clock } from "../cards/words";
 import { useApp } from "../ui/context";
-import { Button, Chip, inputClass } from "../ui/controls";
+import { Button, Chip, inputClass, Problem } from "../ui/controls";
 import { interactionHref } from "../ui/route";
 import { lasting, outcomes } from "./words";
 
@@ -44,7 +44,7 @@ export function Decided({ rule, now }: { rule: Rule; now: number }) {
         </ul>
       )}
       {state === "busy" && <p role="status" className="text-soft">Searching the record…</p>}
-      {state === "failed" && <p role="alert" className="font-medium text-ink">The record could not be searched.</p>}
+      {state === "failed" && <Problem>The record could not be searched.</Problem>}
       {state === "idle" && list.length === 0 && !next && <p className="text-soft">The record has nothing of it that you may see.</p>}
       {state === "idle" && next && <Button small look="quiet" onClick={() => setFrom(next)}>Further back</Button>}
     </div>
@@ -86,11 +86,11 @@ export function Change({ rule, now, onDone }: { rule: Rule; now: number; onDone:
         <label htmlFor={`${id}-u`}>
           <span className="mb-1 block font-medium">How often at most, in all</span>
           <input id={`${id}-u`} inputMode="numeric" value={uses} placeholder="as often as it matches" aria-invalid={bad} onChange={(e) => setUses(e.target.value)} className={`${inputClass} min-h-11 w-56`} />
-          {bad && <span className="mt-1 block font-medium text-ink">{rule.uses > 0 ? `A number above ${rule.uses}, or nothing.` : "A number from 1, or nothing."}</span>}
+          {bad && <span className="mt-1 block font-medium">{rule.uses > 0 ? `A number above ${rule.uses}, or nothing.` : "A number from 1, or nothing."}</span>}
         </label>
       </div>
       <p className="text-faint">What it matches stays: for that, revoke it and make another at a request. What waits now stays with people.</p>
-      {problem !== "" && <p role="alert" className="font-medium text-ink">Not changed: {problem}</p>}
+      {problem !== "" && <Problem>Not changed: {problem}</Problem>}
       <Button small type="submit" disabled={bad || same || busy} busy={busy}>Change it</Button>
     </form>
   );

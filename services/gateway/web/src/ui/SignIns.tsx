@@ -4,6 +4,7 @@ import type { SignIn, SignInList } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { clock } from "../cards/words";
 import { useApp } from "./context";
+import { Problem } from "./controls";
 import { Sure, useList } from "./People";
 
 const ways: Record<string, string> = { link: "A link from the terminal", cli: "A terminal", passkey: "A passkey", oidc: "The company’s account", test: "A test’s token" };
@@ -14,7 +15,7 @@ export function SignIns({ now }: { now: number }) {
   const { list, problem, act } = useList<SignIn>(get);
   return (
     <div className="space-y-3">
-      {problem !== "" && <p role="alert" className="text-sm font-medium text-ink">{problem}</p>}
+      {problem !== "" && <Problem>{problem}</Problem>}
       {!list && problem === "" && <p role="status" className="text-soft">Fetching…</p>}
       {list && (
         <ul aria-label="Where you are signed in" className="divide-y divide-line">

@@ -1,22 +1,24 @@
-package door
+// Package origin lets the pages of other sites that were named use a gateway.
+package origin
 
 import "net/http"
 
-// allowed are the pages of other sites that may embed this gateway. They get no
+// Allowed are the pages of other sites that may embed this gateway. They get no
 // right by it: what they do needs a session token like everything else.
-type allowed map[string]bool
+type Allowed map[string]bool
 
-func newAllowed(origins []string) allowed {
-	a := allowed{}
+// New makes them of origins, each scheme://host[:port].
+func New(origins []string) Allowed {
+	a := Allowed{}
 	for _, o := range origins {
 		a[o] = true
 	}
 	return a
 }
 
-// share lets the pages of allowed origins read what next answers. Preflights of
+// Share lets the pages of allowed origins read what next answers. Preflights of
 // others are answered as if they were no preflights, so that the browser stops.
-func (a allowed) share(next http.Handler) http.Handler {
+func (a Allowed) Share(next http.Handler) http.Handler {
 	if len(a) == 0 {
 		return next
 	}
