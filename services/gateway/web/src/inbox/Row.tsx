@@ -6,7 +6,7 @@ import { useCardKeys } from "../cards/keys";
 import { Badge } from "../cards/Receipt";
 import { clock, origin, receiptLine, span } from "../cards/words";
 import { Button } from "../ui/controls";
-import { answerWith, rowOffer, selectable } from "./row";
+import { answerWith, peek, rowOffer, selectable } from "./row";
 
 export interface RowProps {
   item: Item;
@@ -105,7 +105,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
           </p>
         )}
         {offer.may === "answer" && <p className="mt-1 text-sm"><Verbatim text={offer.question.header ? `${offer.question.header}: ` : ""} /><span className="verbatim font-medium"><Verbatim text={offer.question.question} /></span></p>}
-        {offer.may === "look" && summary.tool_input && <p aria-hidden className="mt-1 truncate font-mono text-[13px] text-soft">{summary.tool_input.split("\n", 1)[0]}</p>}
+        {offer.may === "look" && peek(summary) !== "" && <p aria-hidden className="mt-1 truncate font-mono text-[13px] text-soft">{peek(summary)}</p>}
         <p className="mt-0.5 text-[13px] text-faint">
           {origin(summary, session).join(" · ")}
           {" · "}{clock(summary.created_at, now)}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ask, bash, body, edit, features, form, question, summary, unknown, write } from "@banksman/client/testing";
-import { rowOffer } from "./row";
+import { peek, rowOffer } from "./row";
 
 const low = { risk: "low", risk_reason: undefined };
 
@@ -54,5 +54,16 @@ describe("what a row may decide", () => {
     ["words beside it", ask("a", [question()], { body: { verbs: ["answer"], scopes: [], questions: [question()], message: "first read this" } })],
   ])("ux 6: no question with %s", (_name, s) => {
     expect(rowOffer(s)).toEqual({ may: "look" });
+  });
+});
+
+describe("the line of a row that is to be looked at", () => {
+  it.each([
+    ["a command", bash("a", "make\ndeploy"), "make deploy"],
+    ["the path of a change", edit("a", "x", "y"), "/srv/app/math.js"],
+    ["input that is not whole yet, on one line", summary("a", { tool_input: '{\n  "file_path": "/srv/x"\n}', body: undefined }), '{ "file_path": "/srv/x" }'],
+    ["nothing where there is none", ask("a"), ""],
+  ])("%s", (_name, s, want) => {
+    expect(peek(s)).toBe(want);
   });
 });

@@ -43,6 +43,13 @@ function isShort(b: Block): boolean {
   return text !== "" && text.length <= SHORT && lines.length <= 5 && !b.hidden && !b.pushed && lines.every(isPlain);
 }
 
+/** The line that says most of a request that is yet to be looked at. */
+export function peek(s: Summary): string {
+  const blocks = s.body?.blocks ?? [];
+  const block = blocks.find((b) => b.form === "command" || b.form === "path") ?? blocks.find((b) => b.form === "json");
+  return (block?.text || s.tool_input || "").replace(/\s+/g, " ").trim();
+}
+
 /** One line without anything that is invisible. */
 function isPlain(text: string): boolean {
   return !text.includes("\n") && !text.includes("⟦");
