@@ -39,6 +39,10 @@ var (
 	// because this owner sends far too many. The text says which quota is used
 	// up. The key may be asked with again later.
 	ErrTurnedAway = errors.New("bus: the request was turned away")
+	// ErrOverQuota: this owner has told so much of its sessions that a gateway
+	// stores nothing more of that for now. Nothing was stored. The text says how
+	// much it may be.
+	ErrOverQuota = link.ErrOverQuota
 	// ErrNoDecision: the time is up and there is no decision. The caller denies.
 	ErrNoDecision = errors.New("bus: no decision in time")
 	// ErrStopped: the wait ended before there was a decision.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 )
@@ -47,6 +49,15 @@ type node struct {
 	js  jetstream.JetStream
 	id  string
 	key ed25519.PrivateKey
+	// overQuota makes the gateway refuse what owners tell of their sessions.
+	overQuota *atomic.Bool
+}
+
+func (n *node) admit(at subject.Parsed, size int) error {
+	if n.overQuota.Load() {
+		return fmt.Errorf("quota.conversation: no room for %s, %d bytes", at.Kind, size)
+	}
+	return nil
 }
 
 type streamChange func(*jetstream.StreamConfig)
@@ -56,7 +67,7 @@ func noDirect(c *jetstream.StreamConfig)    { c.AllowDirect = c.Name != "HITL_DE
 
 func newNode(t *testing.T, changes ...streamChange) *node {
 	t.Helper()
-	n := &node{dir: t.TempDir()}
+	n := &node{dir: t.TempDir(), overQuota: &atomic.Bool{}}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: n.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed,
 		Owners:  []natsd.Owner{{Name: "agents", Pool: true, Caller: true}, {Name: "cli", Caller: true}, {Name: "quiet"}},
@@ -71,17 +82,20 @@ func newNode(t *testing.T, changes ...streamChange) *node {
 	require.NoError(t, err)
 
 	n.core = n.dial(t, creds.URLs[0], nats.UserInfo("eye", "eye"))
-	auth, err := creds.Auth()
+	gatewayAuth, err := creds.Auth()
 	require.NoError(t, err)
-	n.gateway = n.dial(t, creds.URLs[0], auth)
+	n.gateway = n.dial(t, creds.URLs[0], gatewayAuth)
 	prov, err := bus.LoadCredentials(natsd.CredentialsFile(n.dir, bus.RoleProvisioner, bus.DefaultTenant, ""))
 	require.NoError(t, err)
-	auth, err = prov.Auth()
+	auth, err := prov.Auth()
 	require.NoError(t, err)
 	provisioner := n.dial(t, prov.URLs[0], auth)
 	n.js, err = jetstream.New(provisioner)
 	require.NoError(t, err)
 	n.provision(t, changes)
+	passOn, err := relay.Start(relay.Options{Conn: n.dial(t, creds.URLs[0], gatewayAuth), Admit: n.admit})
+	require.NoError(t, err)
+	t.Cleanup(passOn.Close)
 	return n
 }
 

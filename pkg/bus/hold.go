@@ -14,11 +14,8 @@ import (
 	"github.com/banksman/banksman/pkg/bus/internal/link"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
-
-// headerHold tells the writes of one Hold from those of another process with a
-// copy of its data.
-const headerHold = "Hitl-Hold"
 
 // Hold is a worker's hold on a session, until another worker claims it with a
 // higher generation. Each step that it stores is stored behind the one before or
@@ -72,8 +69,9 @@ func (h *Hold) State(ctx context.Context, st *hitl.SessionState) error {
 }
 
 // Event stores one step of the session's conversation and returns when the server
-// has it; it tries until ctx ends. Events are stored in the order of the calls,
-// and once, even when an acknowledgement is lost.
+// has it; it tries until ctx ends, or a gateway says that the owner's quota of
+// conversation is used up: ErrOverQuota. Events are stored in the order of the
+// calls, and once, even when an acknowledgement is lost.
 func (h *Hold) Event(ctx context.Context, ev hitl.Event) error {
 	if !hitl.AgentMaySend(ev.Type) {
 		return hitl.Invalid("type", "a worker may not publish events of type %q", ev.Type)
@@ -140,7 +138,7 @@ func (h *Hold) judge(m *nats.Msg) error {
 	switch {
 	case h.stale != nil:
 	case st.Generation > h.generation,
-		st.Generation == h.generation && link.Sequence(m) > h.at && m.Header.Get(headerHold) != h.id:
+		st.Generation == h.generation && link.Sequence(m) > h.at && m.Header.Get(wire.HeaderHold) != h.id:
 		h.stale = fmt.Errorf("%w: worker %s took it with generation %d, this was %d", ErrStale, st.Worker, st.Generation, h.generation)
 	}
 	return h.stale
@@ -184,7 +182,7 @@ func (h *Hold) put(ctx context.Context, data []byte) error {
 	for {
 		_, at, _ := h.where()
 		m := link.Expecting(subj, data, at)
-		m.Header.Set(headerHold, h.id)
+		m.Header.Set(wire.HeaderHold, h.id)
 		seq, err := h.c.link.Store(ctx, m)
 		var conflict *link.ConflictError
 		switch {
@@ -226,7 +224,7 @@ func (h *Hold) reconcile(ctx context.Context, conflict *link.ConflictError, data
 	}
 	seq := link.Sequence(m)
 	_, at, _ := h.where()
-	mine := m.Header.Get(headerHold) == h.id || h.generation == 1
+	mine := m.Header.Get(wire.HeaderHold) == h.id || h.generation == 1
 	if seq > at && mine && bytes.Equal(m.Data, data) {
 		h.stored(seq, data)
 		return true, nil

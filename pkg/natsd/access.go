@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -81,9 +82,11 @@ func ownerAccess(o Owner, keys []string) access {
 		calls: []call{
 			{subject: "hitl.req." + to + ".*"},
 			{subject: "hitl.cxl." + to + ".*"},
-			{subject: "hitl.ack." + to + ".*.*"},
-			{subject: "hitl.evt." + to + ".*"},
-			{subject: "hitl.ses." + to + ".*"},
+			// What is said of sessions has no other bound than a gateway's word, so
+			// that it does not get into the stream without one.
+			relayed("hitl.ack." + to + ".*.*"),
+			relayed("hitl.evt." + to + ".*"),
+			relayed("hitl.ses." + to + ".*"),
 			{subject: directGet(streamDecisions, "hitl.dec."+to+".*")},
 			{subject: directGet(streamRequests, "hitl.req."+to+".*")},
 			// A session claim that timed out may have landed. Only the stored
@@ -105,6 +108,8 @@ func ownerAccess(o Owner, keys []string) access {
 	}
 	return a
 }
+
+func relayed(sub string) call { return call{subject: subject.Said(sub), as: sub} }
 
 func callerAccess(c Caller, keys []string) access {
 	a := access{account: accountName(bus.RoleCaller, c.Tenant, c.Name), keys: keys}
@@ -161,7 +166,7 @@ func pullAndAck(stream, durable string) []call {
 func (a *access) canPublish() []string {
 	var s []string
 	for _, c := range a.calls {
-		s = append(s, c.subject)
+		s = append(s, cmp.Or(c.as, c.subject))
 	}
 	return slices.Concat(s, a.sends, a.publish)
 }
@@ -229,6 +234,8 @@ func gatewayPublish() []string {
 		"hitl.req.*.*.*",
 		"hitl.cxl.*.*.*",
 		"hitl.ack.*.*.*.*",
+		"hitl.evt.*.*.*", // what it lets pass of what owners say, as acks and states
+		"hitl.ses.*.*.*",
 		replySubjects,
 		"$KV.*.>",
 		"$JS.ACK.>",
@@ -246,6 +253,7 @@ func gatewaySubscribe() []string {
 		"hitl.inbox.*.*.*",
 		"hitl.live.*.*.*",
 		"hitl.beat.*.*.*",
+		subject.Said("hitl.>"),
 		"$SRV.>",
 	}
 }

@@ -61,7 +61,7 @@ func TestAServerThatCannotWriteSaysSo_invariant4(t *testing.T) {
 	line, err := in.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
-	talker := n.connect(t, bus.RoleOwner, "t", "pool")
+	talker := n.connect(t, bus.RoleGateway, "", "")
 	body := bytes.Repeat([]byte("x"), 400<<10)
 	for range 4 {
 		require.NoError(t, talker.Publish("hitl.evt.t.pool.s1", body))

@@ -85,6 +85,7 @@ func TestClusterServesTheSameAccounts(t *testing.T) {
 		return err == nil
 	}, patience, 200*time.Millisecond, "the nodes find each other")
 	provision(t, js, nodes)
+	passOn(t, at(0, bus.RoleGateway, "", ""))
 
 	for i := range nodes {
 		owner, gw := at(i, bus.RoleOwner, "t", "pool"), at((i+1)%nodes, bus.RoleGateway, "", "")

@@ -83,6 +83,7 @@ func TestB56ForbiddenPublishIsRefused(t *testing.T) {
 			"hitl.live.t.cli.s1", "hitl.beat.t.cli.w1",
 			"hitl.req.u.pool.id1", "hitl.cxl.u.pool.id1", "hitl.ack.u.pool.id1.applied", "hitl.evt.u.pool.s1", "hitl.ses.u.pool.s1",
 			"hitl.live.u.pool.s1", "hitl.beat.u.pool.w1",
+			"hitl.say.evt.t.pool.s1", "hitl.say.ses.t.pool.s1", "hitl.say.ack.t.pool.id1.applied", "hitl.say.dec.t.pool.id1",
 			"hitl.req.t.pool.id1.more", "hitl.req.t.pool",
 			"hitl.svc.t.pool.decide", "hitl.svc.t.cli.decide", "hitl.svc.t.notifier.decide",
 			getDecision + "t.cli.id1", getDecision + "u.pool.id1", getRequest + "t.cli.id1", getRequest + "u.pool.id1",
@@ -99,8 +100,8 @@ func TestB56ForbiddenPublishIsRefused(t *testing.T) {
 			"hitl.dec.t.pool.id1", "hitl.req.t.pool.id1", "hitl.ixe.t.pool.s1.id1.closed", "hitl.svc.t.cli.decide", "hitl.svc.u.notifier.get",
 		}},
 		{"gateway", bus.RoleGateway, "", "", append(append([]string{
-			"hitl.evt.t.pool.s1", "hitl.ses.t.pool.s1", "hitl.svc.t.cli.decide",
-			"$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS", "$JS.API.STREAM.MSG.DELETE.HITL_EVENTS", "$JS.API.STREAM.PEER.REMOVE.HITL_DECISIONS",
+			"hitl.say.evt.t.pool.s1", "hitl.say.ses.t.pool.s1", "hitl.svc.t.cli.decide",
+			"$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS", "$JS.API.STREAM.MSG.DELETE.HITL_EVENTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.STREAM.PEER.REMOVE.HITL_DECISIONS",
 		}, api...), "$JS.API.CONSUMER.PAUSE.HITL_WORK.t-pool")},
 	} {
 		t.Run("B-56 "+role.who, func(t *testing.T) {

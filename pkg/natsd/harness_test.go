@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 )
@@ -67,7 +68,17 @@ func newNode(t *testing.T) *node {
 	require.NoError(t, natsd.Write(testPlan(dir)))
 	n := &node{dir: dir, srv: start(t, dir)}
 	provision(t, n.connect(t, bus.RoleProvisioner, "", "").js(t), 1)
+	passOn(t, n.connect(t, bus.RoleGateway, "", ""))
 	return n
+}
+
+// passOn lets into the stream what owners say, as a gateway does.
+func passOn(t *testing.T, gw *client) {
+	t.Helper()
+	r, err := relay.Start(relay.Options{Conn: gw.Conn})
+	require.NoError(t, err)
+	require.NoError(t, gw.Flush())
+	t.Cleanup(r.Close)
 }
 
 func provision(t *testing.T, js jetstream.JetStream, replicas int) {

@@ -92,6 +92,17 @@ const Taken = "taken"
 // Ack is the asker's receipt for a decision at one stage.
 func Ack(r Ref, stage string) string { return "hitl.ack." + r.String() + "." + stage }
 
+// said is what takes the place of the system's first token where the account of
+// the streams gets what owners say of their sessions.
+const system, said = "hitl.", "hitl.say."
+
+// Said is where CORE gets what an owner publishes under sub: not in the stream, but
+// where gateways look at it first.
+func Said(sub string) string { return said + strings.TrimPrefix(sub, system) }
+
+// Meant is the subject that Said was made of.
+func Meant(s string) string { return system + strings.TrimPrefix(s, said) }
+
 // Told is the conversation and the state of a session, as a filter.
 func Told(s Session) string { return "hitl.*." + s.String() }
 

@@ -30,6 +30,18 @@ const MaxInline = 16 << 10
 // its request was removed without a decision.
 const HeaderTurnedAway = "Hitl-Turned-Away"
 
+// HeaderHold tells the writes of one hold on a session from those of another
+// process with a copy of its data.
+const HeaderHold = "Hitl-Hold"
+
+// Codes of what gateways say no to among what owners tell of their sessions, as
+// err_code beside the server's own, which are smaller. To try again at once is of
+// no use.
+const (
+	CodeQuota   = 42901 // the owner's quota is used up
+	CodeRefused = 40001 // the subject or a header is none that may be used there
+)
+
 // Ended is the body of a closed event on the bus.
 type Ended struct {
 	V int `json:"v"`

@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/hitltest/modelapi"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/agent"
@@ -100,6 +101,17 @@ type world struct {
 	states   map[string][]hitl.SessionState
 	events   map[string][]hitl.Event
 	acks     map[string][]hitl.Ack // by interaction id
+	// full are the kinds of what workers tell that are over the quota.
+	full map[string]bool
+}
+
+func (w *world) admit(at subject.Parsed, _ int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full[at.Kind] {
+		return errors.New("quota.conversation: this owner has used up its day")
+	}
+	return nil
 }
 
 // pending is a request as the gateway has it.
@@ -138,11 +150,14 @@ func newWorld(t *testing.T) *world {
 	_, key, err := cred.Signer()
 	require.NoError(t, err)
 	w.j = journal.New(w.nc, journal.Options{Signer: journal.NewSigner(key)})
+	passOn, err := relay.Start(relay.Options{Conn: w.nc, Admit: w.admit})
+	require.NoError(t, err)
 	run, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.check(w.j.Intake(run, 1, w.intake)) })
 	wg.Go(func() { w.check(w.j.Follow(run, journal.Transcripts, 1, nil, w.follow)) })
 	t.Cleanup(func() {
+		passOn.Close()
 		stop()
 		wg.Wait()
 		w.nc.Close()

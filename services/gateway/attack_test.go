@@ -52,7 +52,8 @@ var steps = []struct {
 	{"restores a snapshot", []string{"$JS.API.STREAM.RESTORE.HITL_DECISIONS"}},
 	{"makes leaders step down", []string{"$JS.API.STREAM.LEADER.STEPDOWN.HITL_DECISIONS", "$JS.API.CONSUMER.LEADER.STEPDOWN.HITL_REQUESTS.intake"}},
 	{"removes a peer", []string{"$JS.API.STREAM.PEER.REMOVE.HITL_DECISIONS"}},
-	{"deletes a message", []string{"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS"}},
+	{"tells past the quota", []string{"hitl.say.evt.default.%s.s1", "hitl.say.ack.default.victim." + keptID + ".taken"}},
+	{"deletes a message", []string{"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS"}},
 	{"reads a message by number", []string{"$JS.API.STREAM.MSG.GET.HITL_DECISIONS", "$JS.API.DIRECT.GET.HITL_DECISIONS", "$JS.API.DIRECT.GET.HITL_REQUESTS"}},
 	{"reads another's decision", []string{"$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.default.victim." + keptID, "$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.other.evil.id1"}},
 	{"reads another's request", []string{"$JS.API.DIRECT.GET.HITL_REQUESTS.hitl.req.default.victim." + keptID}},
@@ -155,7 +156,8 @@ var targets = []string{
 	"hitl.ack.default.victim." + keptID + ".applied", "hitl.inbox.default.victim." + keptID, "hitl.work.default.victim",
 	"hitl.cmd.default.victim.s1", "hitl.beat.default.victim.w", "hitl.svc.default.ci.decide", "hitl.feed.ci.default",
 	"$JS.API.STREAM.DELETE.HITL_REQUESTS", "$JS.API.STREAM.PURGE.HITL_EVENTS", "$JS.API.STREAM.CREATE.EVIL",
-	"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.CONSUMER.DELETE.HITL_REQUESTS.intake", "$KV.hitl_sessions.forged",
+	"hitl.say.evt.default.victim.s1", "hitl.say.ses.default.victim.s1", "hitl.say.ack.default.victim." + keptID + ".taken", "_R_.forged",
+	"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.CONSUMER.DELETE.HITL_REQUESTS.intake", "$KV.hitl_sessions.forged",
 	"$JS.ACK.HITL_REQUESTS.intake.1.1.1.1.0",
 }
 

@@ -102,6 +102,7 @@ func DefaultQuota() Quota {
 type Gateway struct {
 	log    *slog.Logger
 	conn   *dial.Conn
+	talk   *dial.Conn // what owners tell of their sessions; it can be much
 	listen net.Listener
 	base   *url.URL
 	engine *engine.Engine
@@ -142,6 +143,9 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if g.conn, err = dial.Service(ctx, "gateway", o.Credentials, o.NATS, g.log); err != nil {
 		return g, err
 	}
+	if g.talk, err = dial.Service(ctx, "gateway, conversations", o.Credentials, o.NATS, g.log); err != nil {
+		return g, err
+	}
 	if err := journal.Check(ctx, g.conn.Conn, journal.Config{Tenants: []string{o.Tenant}}); err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
@@ -170,7 +174,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.engine = engine.New(engine.Options{
-		Journal: records, Conn: g.conn.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+		Journal: records, Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
 		Quota: *o.Quota, Rules: g.rules,
 	})
 	// What people and callers ask goes the way of every asker, on a connection of
@@ -337,6 +341,9 @@ func (g *Gateway) release() {
 	if g.asker != nil {
 		g.asker.Close() // what it asked stays open
 	}
+	if g.talk != nil {
+		g.talk.Shut()
+	}
 	if g.conn != nil {
 		g.conn.Shut()
 	}
@@ -372,6 +379,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		select {
 		case <-g.conn.Gone():
 			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.conn.Why()))
+		case <-g.talk.Gone():
+			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.talk.Why()))
 		case <-g.asker.Done():
 			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.asker.Err()))
 		case <-front.Done():

@@ -271,7 +271,7 @@ func (s *store) settle(ctx context.Context, i int) error {
 		if err != nil {
 			return err
 		}
-		if _, err := publish(ctx, s.asker, subject.Ack(ref, stage), data, nil); err != nil {
+		if _, err := publish(ctx, s.gateway, subject.Ack(ref, stage), data, nil); err != nil {
 			return err
 		}
 	}

@@ -46,10 +46,11 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	fs.DurationVar(&o.AskTimeout, "ask-timeout", agent.DefaultAskTimeout, "how long people have to answer what a session asks; 0: no limit")
 	fs.DurationVar(&o.OrphanAfter, "orphan-after", 5*time.Minute, "how long a worker may be silent before its requests count as orphaned")
 	quota := gateway.DefaultQuota()
-	var mib, dayMib int64
+	var mib, dayMib, talkMib int64
 	fs.IntVar(&quota.Open, "quota-open", quota.Open, "`requests` an owner may have open at a time; 0: no limit")
 	fs.Int64Var(&mib, "quota-open-mib", quota.OpenBytes>>20, "`MiB` that an owner's open requests may have together; 0: no limit")
 	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
+	fs.Int64Var(&talkMib, "quota-conversation-mib", quota.DayTalk>>20, "`MiB` of conversation, states and receipts an owner may store a day; 0: no limit")
 	fs.StringVar(&o.Webhooks, "notify", "", "the notifier's configuration `file`")
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
 	if err := fs.Parse(args); err != nil {
@@ -66,11 +67,11 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 		fmt.Fprintf(stdio.Err, "banksman up: --ask-timeout: %s is less than 0\n", o.AskTimeout)
 		return cli.ExitError
 	}
-	if quota.Open < 0 || mib < 0 || dayMib < 0 {
+	if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 {
 		fmt.Fprintln(stdio.Err, "banksman up: --quota-...: a limit must not be negative")
 		return cli.ExitError
 	}
-	quota.OpenBytes, quota.DayBytes = mib<<20, dayMib<<20
+	quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20
 	o.Quota = &quota
 	o.Durability = natsd.Durability(*durability)
 	o.Logger = slog.New(slog.NewTextHandler(stdio.Err, &slog.HandlerOptions{Level: level}))

@@ -16,6 +16,8 @@ var (
 	ErrUnavailable = errors.New("bus: unavailable")
 	// ErrNotFound: nothing is stored there.
 	ErrNotFound = errors.New("bus: not found")
+	// ErrOverQuota: a gateway does not let more of this into the stream for now.
+	ErrOverQuota = errors.New("bus: over the quota of conversation")
 )
 
 // TooLargeError is a request that the server could not store together with its

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // Error codes of the server's storage API.
@@ -48,6 +49,19 @@ func (e *ConflictError) Last() (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
+// RefusedError is a gateway's word that it does not let a message into the stream.
+type RefusedError struct {
+	Code int // of package wire
+	Text string
+}
+
+func (e *RefusedError) Error() string { return e.Text }
+
+// Is makes it ErrOverQuota where it is that.
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrOverQuota && e.Code == wire.CodeQuota
+}
+
 // storeError is another answer of the store than an acknowledgement.
 type storeError struct {
 	code int
@@ -59,7 +73,8 @@ func (e *storeError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.co
 // Fatal reports errors that another try cannot change.
 func Fatal(err error) bool {
 	var tooLarge *TooLargeError
-	return errors.Is(err, ErrForbidden) || errors.Is(err, ErrClosed) || errors.As(err, &tooLarge)
+	var refused *RefusedError
+	return errors.Is(err, ErrForbidden) || errors.Is(err, ErrClosed) || errors.As(err, &tooLarge) || errors.As(err, &refused)
 }
 
 // Try sends m once and returns the server's answer. Its error is ErrForbidden,
@@ -126,6 +141,8 @@ func readAck(answer []byte, tooLarge error) (seq uint64, err error) {
 		return 0, &ConflictError{Code: ack.Error.Code, Text: ack.Error.Text}
 	case ack.Error.Code == codeTooLarge:
 		return 0, tooLarge
+	case ack.Error.Code == wire.CodeQuota || ack.Error.Code == wire.CodeRefused:
+		return 0, &RefusedError{Code: ack.Error.Code, Text: ack.Error.Text}
 	}
 	return 0, &storeError{ack.Error.Code, ack.Error.Text}
 }

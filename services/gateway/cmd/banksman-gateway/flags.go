@@ -40,10 +40,11 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 	issuer := &issuerFlags{}
 	issuer.add(fs)
 	quota := gateway.DefaultQuota()
-	var mib, dayMib int64
+	var mib, dayMib, talkMib int64
 	fs.IntVar(&quota.Open, "quota-open", quota.Open, "`requests` an owner may have open at a time; 0: no limit")
 	fs.Int64Var(&mib, "quota-open-mib", quota.OpenBytes>>20, "`MiB` that an owner's open requests may have together; 0: no limit")
 	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
+	fs.Int64Var(&talkMib, "quota-conversation-mib", quota.DayTalk>>20, "`MiB` of conversation, states and receipts an owner may store a day; 0: no limit")
 	fs.StringVar(&o.PersonName, "person", "", "`name` of who signs in (default: this user's)")
 	fs.StringVar(&o.TestLogin, "test-login", "", "for tests only: write a session token to this `file`")
 	fs.BoolVar(&link, "login", false, "print a login link at the start")
@@ -53,10 +54,10 @@ func parse(args []string, stderr io.Writer) (o gateway.Options, link bool, err e
 	if fs.NArg() > 0 {
 		return o, false, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	if quota.Open < 0 || mib < 0 || dayMib < 0 {
+	if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 {
 		return o, false, errors.New("-quota-...: a limit must not be negative")
 	}
-	quota.OpenBytes, quota.DayBytes = mib<<20, dayMib<<20
+	quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20
 	o.Quota = &quota
 	if o.OIDC, err = issuer.read(); err != nil {
 		return o, false, err

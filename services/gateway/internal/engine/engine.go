@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
@@ -28,6 +31,7 @@ import (
 type Options struct {
 	Journal journal.Journal
 	Conn    *nats.Conn // live deltas, heartbeats and commands; not closed here
+	Talk    *nats.Conn // what owners tell of their sessions; default Conn
 	Logger  *slog.Logger
 	Clock   func() time.Time // default time.Now
 	// OrphanAfter is how long a worker may miss its heartbeats before what it
@@ -61,6 +65,7 @@ type Engine struct {
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
 	ready  chan struct{} // closed by Run after loading
+	name   string        // of this engine's relay
 	bg     sync.WaitGroup
 	bgCtx  context.Context // ends with Run
 	stopBg context.CancelFunc
@@ -100,6 +105,7 @@ func New(o Options) *Engine {
 		spawn:     func(fn func()) { go fn() },
 		wait:      wait,
 		ready:     make(chan struct{}),
+		name:      nuid.Next(),
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
 	}
@@ -144,6 +150,12 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.bg.Wait()
 	}()
 	started := e.now()
+	// It needs nothing of what is loaded, and workers wait for it.
+	told, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: e.admitTalk, Name: e.name, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	defer told.Close()
 	read, err := e.load(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -200,19 +212,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.ready)
 	e.log.Info("ready", "open", open, "read", read, "took", e.now().Sub(started).Round(time.Millisecond))
 	return g.Wait()
-}
-
-// overhear tells of an owner whose conversations take more than its share of
-// their stream, where they push out the oldest of everybody.
-func (e *Engine) overhear(m journal.Message) {
-	at, err := subject.Parse(m.Subject)
-	if err != nil {
-		return
-	}
-	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
-	if e.ledger.Talk(owner, len(m.Data)) && e.ledger.Note(owner) {
-		e.log.Warn("an owner stores more conversation than its share of a day: it shortens everybody's history", "tenant", owner.Tenant, "owner", owner.Name)
-	}
 }
 
 // bounded ends the work on a message when the message is given to somebody

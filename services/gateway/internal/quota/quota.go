@@ -5,6 +5,7 @@ package quota
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -19,8 +20,9 @@ type Limits struct {
 	// DayBytes is what an owner's requests may add to the streams in a day. An
 	// owner that was quiet for a day may use all of it at once.
 	DayBytes int64
-	// DayTalk is how many bytes of conversation a day are an owner's share. Nobody
-	// can refuse what is more, it is only told of.
+	// DayTalk is how many bytes an owner may tell of its sessions in a day. A quarter
+	// is kept for states and receipts, so that work goes on when the conversation
+	// itself has used up the rest.
 	DayTalk int64
 	// DayRefusals is how many requests a day are refused on the record.
 	DayRefusals int
@@ -30,9 +32,7 @@ const (
 	// minCharge is what the smallest request costs the streams, with its
 	// events and its decision, in bytes.
 	minCharge = 4 << 10
-	// minTalk is what the smallest part of a conversation takes, with its subject.
-	minTalk = 256
-	day     = 24 * time.Hour
+	day       = 24 * time.Hour
 	// noteEvery is how often Note is true for one owner.
 	noteEvery = time.Minute
 )
@@ -112,13 +112,27 @@ func (l *Ledger) Refuse(o Owner) bool {
 	return n <= 0 || l.account(o).refusals.take(1, float64(n), l.now())
 }
 
-// Talk counts a stored part of an owner's conversations, or a receipt, and
-// reports whether it is beyond the owner's share of the day.
-func (l *Ledger) Talk(o Owner, size int) bool {
+// Talk charges an owner for something it tells of its sessions, and reports whether
+// that is within its day. Of what is not, nothing is charged. text is conversation
+// and may use less than the rest, see DayTalk.
+func (l *Ledger) Talk(o Owner, size int, text bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.limits.DayTalk
-	return n > 0 && !l.account(o).talk.take(float64(max(size, minTalk)), float64(n), l.now())
+	most := float64(n)
+	if text {
+		most -= most / 4
+	}
+	return n <= 0 || l.account(o).talk.takeUpTo(float64(size), float64(n), most, l.now())
+}
+
+// Told charges an owner for what somebody else let pass, whatever the limits say.
+func (l *Ledger) Told(o Owner, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.limits.DayTalk; n > 0 {
+		l.account(o).talk.takeUpTo(float64(size), float64(n), math.Inf(1), l.now())
+	}
 }
 
 // Note reports whether it is time to log something about the owner again, so
@@ -149,12 +163,15 @@ type bucket struct {
 	at   time.Time
 }
 
-func (b *bucket) take(n, size float64, now time.Time) bool {
+func (b *bucket) take(n, size float64, now time.Time) bool { return b.takeUpTo(n, size, size, now) }
+
+// takeUpTo takes n unless more than most would be used then, of an allowance of size.
+func (b *bucket) takeUpTo(n, size, most float64, now time.Time) bool {
 	if since := now.Sub(b.at); since > 0 {
 		b.used = max(0, b.used-size*since.Seconds()/day.Seconds())
 		b.at = now
 	}
-	if b.used+n > size {
+	if b.used+n > most {
 		return false
 	}
 	b.used += n

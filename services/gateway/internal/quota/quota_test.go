@@ -117,15 +117,33 @@ func TestANoteAMinute(t *testing.T) {
 func TestConversationsAreCountedByOwner(t *testing.T) {
 	t.Parallel()
 	l, c := newLedger(quota.Limits{DayTalk: 24 << 20})
-	for range 24 {
-		require.False(t, l.Talk(ada, 1<<20))
+	for range 18 {
+		require.True(t, l.Talk(ada, 1<<20, true))
 	}
-	require.True(t, l.Talk(ada, 1), "an empty message takes room, too")
-	require.False(t, l.Talk(bob, 1<<20), "another owner has its own")
+	require.False(t, l.Talk(ada, 1, true), "a quarter is kept")
+	for range 6 {
+		require.True(t, l.Talk(ada, 1<<20, false), "for states and receipts")
+	}
+	require.False(t, l.Talk(ada, 1, false))
+	require.True(t, l.Talk(bob, 18<<20, true), "another owner has its own")
 	require.Nil(t, l.Check(ada, 1<<20), "and requests are counted apart")
 	c.at = c.at.Add(time.Hour)
-	require.False(t, l.Talk(ada, 1<<20))
-	require.True(t, l.Talk(ada, 1<<20))
+	require.False(t, l.Talk(ada, 1, true))
+	require.True(t, l.Talk(ada, 1<<20, false))
+	require.False(t, l.Talk(ada, 1, false), "a byte more than came back")
 	none, _ := newLedger(quota.Limits{})
-	require.False(t, none.Talk(ada, 1<<40))
+	require.True(t, none.Talk(ada, 1<<40, true))
+}
+
+// What other gateways let pass counts here, too, even beyond the limit.
+func TestConversationsOfOtherGatewaysCount(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger(quota.Limits{DayTalk: 24 << 20})
+	l.Told(ada, 17<<20)
+	require.True(t, l.Talk(ada, 1<<20, true))
+	require.False(t, l.Talk(ada, 1, true))
+	l.Told(ada, 24<<20)
+	c.at = c.at.Add(12 * time.Hour)
+	require.False(t, l.Talk(ada, 1, false))
+	require.True(t, l.Talk(bob, 1, true))
 }
