@@ -55,7 +55,7 @@ var defaultMaxBytes = map[string]int64{
 	Requests:               2 << 30,
 	Decisions:              8 << 30,
 	Events:                 4 << 30,
-	Transcripts:            8 << 30,
+	Transcripts:            32 << 30, // an owner may fill 31 GiB of it in LogAge, see the gateway's quota
 	Work:                   256 << 20,
 	"KV_" + SessionsBucket: 64 << 20,
 	"KV_" + UsersBucket:    64 << 20,

@@ -152,3 +152,28 @@ func yes(p *pending) hitl.Response {
 	}
 	return hitl.Response{Decision: "allow"}
 }
+
+// A worker whose owner has used up its quota of conversation works on: what it asks
+// is decided and done, and once there is room again the conversation says that
+// something is missing. An approval whose use cannot be recorded runs nothing.
+func TestAWorkerOverItsQuotaOfConversationGoesOn_invariant4(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	k := w.worker(w.demoSetup())
+	id := w.begin(hitl.Start{Runtime: "demo", Prompt: "show me"})
+	p := w.request("status", tool("Bash", "git status"))
+	w.change(func() { w.full = map[string]bool{"evt": true} })
+	w.decide(p, hitl.Response{Decision: "allow"})
+	w.acked(p, hitl.Applied)
+	p = w.request("edit", tool("Edit", "config.yaml"))
+	w.change(func() { w.full = nil })
+	w.decide(p, hitl.Response{Decision: "deny", Message: "not on a Friday"})
+	w.saw(id, hitl.EventError, "parts of this conversation are missing here")
+	w.saw(id, hitl.EventText, "not on a Friday")
+
+	p = w.request("write", tool("Write", "RELEASE.md"))
+	w.change(func() { w.full = map[string]bool{"ack": true} })
+	w.decide(p, hitl.Response{Decision: "allow"})
+	w.saw(id, hitl.EventToolResult, "has used up its quota")
+	k.end()
+}

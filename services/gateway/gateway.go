@@ -93,7 +93,8 @@ type Quota = quota.Limits
 type OIDC = issuer.Options
 
 // DefaultQuota leaves room for hundreds of busy workers, and for some of them
-// running wild for days before the streams are full.
+// running wild for days before the streams are full. What one owner may tell of its
+// sessions in the 30 days that are kept fits the stream of it.
 func DefaultQuota() Quota {
 	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayTalk: 1 << 30, DayRefusals: 1000}
 }

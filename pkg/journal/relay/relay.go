@@ -29,10 +29,9 @@ const (
 	forget = 10 * time.Second
 	// pendingBytes may wait in this process until they are looked at.
 	pendingBytes = 64 << 20
-	// Overhead is counted for each message besides its body: its subject, its
+	// Overhead is counted for each message besides its body: the longest subject,
 	// headers, and what the server stores with it, in bytes.
-	Overhead = 512
-	maxValue = 300 // of a header that is passed on, in bytes
+	Overhead = 768
 	queue    = "relay"
 	// The server's own words: for too much under way, after which one tries again,
 	// and for a message that is too large.
@@ -44,7 +43,10 @@ const HeaderVia = "Hitl-Via"
 
 // passed are the headers that are stored. Others could mean something to the server
 // or to a reader, and now a gateway is who publishes them.
-var passed = []string{expect, expectAmong, wire.HeaderHold}
+var passed = []struct {
+	name string
+	most int // bytes of its value
+}{{expect, 20}, {expectAmong, 240}, {wire.HeaderHold, 64}}
 
 const (
 	expect      = "Nats-Expected-Last-Subject-Sequence"
@@ -195,21 +197,21 @@ func (r *Relay) header(h nats.Header, at subject.Parsed) (nats.Header, error) {
 	if r.o.Name != "" {
 		out.Set(HeaderVia, r.o.Name)
 	}
-	for _, name := range passed {
-		v := h.Get(name)
+	for _, p := range passed {
+		v := h.Get(p.name)
 		if v == "" {
 			continue
 		}
-		if len(v) > maxValue {
-			return nil, fmt.Errorf("header %s is %d bytes, the limit is %d", name, len(v), maxValue)
+		if len(v) > p.most {
+			return nil, fmt.Errorf("header %s is %d bytes, the limit is %d", p.name, len(v), p.most)
 		}
-		if name == expectAmong {
+		if p.name == expectAmong {
 			// The server's answer would tell of others.
 			if t := strings.Split(v, "."); len(t) < 5 || t[2] != at.Tenant || t[3] != at.Owner {
-				return nil, fmt.Errorf("header %s: %q is not this owner's", name, v)
+				return nil, fmt.Errorf("header %s: %q is not this owner's", p.name, v)
 			}
 		}
-		out.Set(name, v)
+		out.Set(p.name, v)
 	}
 	return out, nil
 }

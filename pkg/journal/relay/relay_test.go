@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -50,14 +51,14 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-func (p *place) connect(role bus.Role, name string) *nats.Conn {
+func (p *place) connect(role bus.Role, name string, more ...nats.Option) *nats.Conn {
 	p.t.Helper()
 	creds, err := bus.LoadCredentials(natsd.CredentialsFile(p.dir, role, bus.DefaultTenant, name))
 	require.NoError(p.t, err)
 	auth, err := creds.Auth()
 	require.NoError(p.t, err)
 	closed := make(chan struct{})
-	nc, err := nats.Connect(creds.URLs[0], auth, nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	nc, err := nats.Connect(creds.URLs[0], append(more, auth, nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() {
 		nc.Close()
@@ -239,45 +240,81 @@ func TestWithoutAGatewayNothingIsStored(t *testing.T) {
 	require.Empty(t, p.all())
 }
 
-// Of one owner only so much waits for the disk: the next one is told to try again.
+// held is a connection that takes nothing in while it is told so.
+type held struct {
+	net.Conn
+	mu   sync.Mutex
+	gate chan struct{} // nil: open
+}
+
+func (h *held) Dial(network, address string) (c net.Conn, err error) {
+	h.Conn, err = net.DialTimeout(network, address, patience)
+	return h, err
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	h.mu.Lock()
+	gate := h.gate
+	h.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return n, err
+}
+
+func (h *held) set(gate chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gate = gate
+}
+
+// Of one owner only so much waits for the disk: what is more is told to try again.
 func TestWhatIsUnderWayIsBoundedByOwner(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	gate := make(chan struct{})
-	first := make(chan struct{})
-	var once sync.Once
-	p.relay("", func(subject.Parsed, int) error {
-		once.Do(func() { close(first) })
-		<-gate
+	link, admit := &held{}, make(chan struct{})
+	nc := p.connect(bus.RoleGateway, "", nats.SetCustomDialer(link))
+	r, err := relay.Start(relay.Options{Conn: nc, Admit: func(subject.Parsed, int) error {
+		<-admit
 		return nil
-	})
+	}})
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, nc.Flush())
 	ada, bob := p.connect(bus.RoleOwner, "ada"), p.connect(bus.RoleOwner, "bob")
 	sub, err := ada.SubscribeSync(ada.NewInbox())
 	require.NoError(t, err)
-	body := make([]byte, 1<<20)
-	const total = 60 // at once, of which 31 fit
+	// They are all here, and no acknowledgement comes.
+	before, body := nc.Stats().InMsgs, make([]byte, 1<<20)
+	const total, fit = 60, 31
 	for range total {
 		require.NoError(t, ada.PublishMsg(&nats.Msg{Subject: "hitl.evt.default.ada.s", Reply: sub.Subject, Data: body}))
 	}
+	other, err := bob.SubscribeSync(bob.NewInbox())
+	require.NoError(t, err)
 	require.NoError(t, ada.Flush())
-	<-first
-	close(gate)
-	stored, refused := 0, 0
-	for range total {
+	require.NoError(t, bob.PublishRequest("hitl.evt.default.bob.s", other.Subject, []byte("x")))
+	require.Eventually(t, func() bool { return nc.Stats().InMsgs >= before+total+1 }, patience, time.Millisecond)
+	gate := make(chan struct{})
+	link.set(gate)
+	close(admit)
+	for range total - fit {
 		m, err := sub.NextMsg(patience)
 		require.NoError(t, err)
-		if strings.Contains(string(m.Data), `"err_code":10167`) {
-			refused++
-		} else {
-			require.Contains(t, string(m.Data), `"seq":`)
-			stored++
-		}
+		require.Contains(t, string(m.Data), `"err_code":10167`)
 	}
-	require.NotZero(t, refused)
-	require.GreaterOrEqual(t, stored, 31)
-	require.Len(t, p.all(), stored)
-	code, _ := tell(t, bob, &nats.Msg{Subject: "hitl.evt.default.bob.s", Data: []byte("x")})
-	require.Zero(t, code)
-	code, _ = tell(t, ada, said("again"))
+	link.set(nil)
+	close(gate)
+	for range fit {
+		m, err := sub.NextMsg(patience)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), `"seq":`)
+	}
+	m, err := other.NextMsg(patience)
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), `"seq":`, "another owner has its own room")
+	require.Len(t, p.all(), fit+1)
+	code, _ := tell(t, ada, said("again"))
 	require.Zero(t, code, "what has been acknowledged does not count any more")
 }

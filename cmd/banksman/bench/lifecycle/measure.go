@@ -120,7 +120,7 @@ func (l *lab) prepare(ctx context.Context) (made bool, err error) {
 	err = creds.Provision(ctx, l.data, nil, journal.Config{
 		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: owner}},
 		// As many as shall be here must not push each other out.
-		MaxBytes: map[string]int64{journal.Decisions: 16 << 30, journal.Events: 16 << 30},
+		MaxBytes: map[string]int64{journal.Decisions: 16 << 30, journal.Events: 16 << 30, journal.Transcripts: 8 << 30},
 	})
 	if err != nil || !made {
 		return made, err

@@ -25,6 +25,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway"
@@ -87,6 +88,9 @@ func newBus(t *testing.T) *instance {
 	require.NoError(t, err)
 	in.conn = dial(t, cred)
 	in.journal = journal.New(in.conn, journal.Options{Signer: journal.NewSigner(key)})
+	passOn, err := relay.Start(relay.Options{Conn: in.conn})
+	require.NoError(t, err)
+	t.Cleanup(passOn.Close)
 	return in
 }
 

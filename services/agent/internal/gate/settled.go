@@ -111,6 +111,11 @@ func (s *Settled) unusable(err error) (Verdict, string) {
 	if errors.Is(err, ErrSpent) || errors.Is(err, ErrReplaced) || errors.Is(err, ErrTaken) {
 		return Verdict{Text: SpentText}, err.Error()
 	}
+	if errors.Is(err, bus.ErrOverQuota) {
+		s.gate.log.Error("approval not used: the quota of what this worker may tell is used up", "ask", s.ID, "error", err)
+		return Verdict{Text: "The tool was not run: the approval was given, but its use could not be recorded, because this worker has used up its quota for today"},
+			"the worker has used up its quota of conversation, and could not record that it uses the approval"
+	}
 	s.gate.log.Error("approval not used: it could not be recorded", "ask", s.ID, "error", err)
 	return Verdict{Text: "The tool was not run: the approval was given, but could not be recorded on the agent's machine"},
 		"the approval could not be recorded on the agent's machine"

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -62,6 +63,11 @@ type publisher struct {
 	news   chan struct{} // has one element when the queue grew or was closed
 	room   chan struct{} // closed and replaced when the queue shrank
 	ended  chan struct{} // closed when run ends
+
+	// Of run alone: parts of the conversation that the owner's quota left out, and
+	// when the log was last told so.
+	missed int
+	told   time.Time
 }
 
 var errNotStored = errors.New("the session's stream has ended")
@@ -233,7 +239,9 @@ func (p *publisher) publish(ctx context.Context, to sink, it item) bool {
 	case it.mark != nil:
 		close(it.mark)
 	case it.event != nil:
-		err = to.Event(ctx, *it.event)
+		if err = p.tellMissed(ctx, to); err == nil {
+			err = to.Event(ctx, *it.event)
+		}
 	case it.state != nil:
 		err = to.State(ctx, it.state)
 	}
@@ -246,7 +254,43 @@ func (p *publisher) publish(ctx context.Context, to sink, it item) bool {
 	case ctx.Err() != nil || errors.Is(err, bus.ErrClosed):
 		return false
 	}
+	if errors.Is(err, bus.ErrOverQuota) {
+		p.overQuota(it, err)
+		return true
+	}
 	// The bus has tried what there is to try; the next one may pass.
 	p.log.Error("not published", "error", err)
 	return true
+}
+
+// noteEvery is how often the log is told that the quota is used up.
+const noteEvery = time.Minute
+
+// overQuota leaves something out: the session goes on without it.
+func (p *publisher) overQuota(it item, err error) {
+	if it.event != nil {
+		p.missed++
+	}
+	if now := time.Now(); now.Sub(p.told) >= noteEvery {
+		p.told = now
+		p.log.Warn("the session goes on, but what it says is not stored", "missing", p.missed, "error", err)
+	}
+}
+
+// tellMissed says in the conversation that a part of it is missing, once there is
+// room again.
+func (p *publisher) tellMissed(ctx context.Context, to sink) error {
+	if p.missed == 0 {
+		return nil
+	}
+	data, err := hitl.Marshal(map[string]any{
+		"message": fmt.Sprintf("%d parts of this conversation are missing here: this worker's quota of conversation was used up", p.missed),
+	})
+	if err == nil {
+		err = to.Event(ctx, hitl.Event{Type: hitl.EventError, Data: data})
+	}
+	if err == nil {
+		p.missed = 0
+	}
+	return err
 }

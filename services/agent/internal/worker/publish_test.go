@@ -235,3 +235,39 @@ func TestEvent_D0_15_OnlyAllowedTypes(t *testing.T) {
 	}
 	require.Nil(t, encodeEvent(runtime.Turn{}))
 }
+
+// What the quota leaves out is counted, told to the log once a minute, and to the
+// conversation when there is room again.
+func TestWhatTheQuotaLeavesOutIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{fail: fmt.Errorf("quota.conversation: %w", bus.ErrOverQuota)}
+		p := newTestPublisher(t, r)
+		var log strings.Builder
+		p.log = slog.New(slog.NewTextHandler(&log, nil))
+		go p.run(t.Context(), r)
+		event := item{event: &hitl.Event{Type: hitl.EventText, Data: []byte(`{}`)}}
+		for range 5 {
+			p.push(event)
+		}
+		require.NoError(t, p.flush(t.Context()))
+		require.Equal(t, 1, strings.Count(log.String(), "what it says is not stored"), log.String())
+		require.Contains(t, log.String(), "quota.conversation")
+		time.Sleep(noteEvery)
+		p.push(event)
+		require.NoError(t, p.flush(t.Context()))
+		require.Equal(t, 2, strings.Count(log.String(), "what it says is not stored"), log.String())
+		r.mu.Lock()
+		r.fail, r.got = nil, nil
+		r.mu.Unlock()
+		p.push(event)
+		p.push(event)
+		require.NoError(t, p.flush(t.Context()))
+		p.close()
+		<-p.ended
+		require.Len(t, r.list(), 3)
+		require.Contains(t, r.list()[0], "error")
+		require.Contains(t, r.list()[0], "6 parts of this conversation are missing here")
+		require.Contains(t, r.list()[1], "text")
+	})
+}

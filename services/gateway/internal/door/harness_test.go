@@ -82,7 +82,7 @@ var servers sync.Map // *auth.Store to *nats.Conn
 func newStore(t testing.TB, change ...func(*auth.Options)) *auth.Store {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
+		Host: "127.0.0.1", Port: -1, JetStream: true, JetStreamMaxStore: 64 << 30, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
 	})
 	require.NoError(t, err)
 	srv.Start()

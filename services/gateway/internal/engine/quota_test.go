@@ -13,6 +13,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/card"
@@ -243,24 +244,38 @@ func TestADecisionFreesItsPlaceInTheQuotaAtOnce(t *testing.T) {
 	pending(t, e, second.ID)
 }
 
-// Nobody can refuse a conversation; who floods it is named in the log, seldom, and
-// others are not.
-func TestAFloodOfConversationIsToldOf(t *testing.T) {
+// What is beyond an owner's quota of conversation is not stored, whoever let pass
+// the rest; the log names that owner, seldom, and no other.
+func TestAConversationBeyondItsQuotaIsRefusedAndToldOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log lockedLog
 	e, _ := w.gateway(within(quota.Limits{DayTalk: 64 << 10}), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	nc := w.connect()
+	body := []byte(`{"type":"text","data":{"text":"` + strings.Repeat("x", 1<<10) + `"}}`)
+	// Another gateway let a third of it pass.
+	for range 9 {
+		m := &nats.Msg{Subject: "hitl.evt.default.loud.s1", Data: body, Header: nats.Header{relay.HeaderVia: {"another"}}}
+		_, err := nc.RequestMsg(m, patience)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return e.view.Position().Transcripts == 9 }, patience, time.Millisecond)
 	say := func(owner string, n int) {
 		for range n {
-			w.store(nc, "hitl.evt.default."+owner+".s1", []byte(`{"type":"text","data":{"text":"`+strings.Repeat("x", 1<<10)+`"}}`))
+			require.NoError(t, nc.Publish(subject.Said("hitl.evt.default."+owner+".s1"), body))
 		}
 	}
 	say("quiet", 10)
 	say("loud", 100)
-	require.Eventually(t, func() bool { return e.view.Position().Transcripts == 110 }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return len(log.lines("more conversation than its share")) > 0 }, patience, time.Millisecond)
-	told := log.lines("more conversation than its share")
+	say("quiet", 10)
+	fit := (48 << 10) / (len(body) + relay.Overhead)
+	require.Eventually(t, func() bool { return e.view.Position().Transcripts == int64(20+fit) }, patience, time.Millisecond)
+	told := log.lines("tells more of its sessions than its quota")
 	require.Len(t, told, 1)
 	require.Contains(t, told[0], "owner=loud")
+	require.Empty(t, log.lines("got past the gateways"))
+	// Accounts of an older version let owners past, and that is noticed.
+	w.store(nc, "hitl.evt.default.old.s1", body)
+	require.Eventually(t, func() bool { return len(log.lines("got past the gateways")) == 1 }, patience, time.Millisecond)
+	require.Contains(t, log.lines("got past the gateways")[0], "owner=old")
 }

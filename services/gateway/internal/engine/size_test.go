@@ -25,7 +25,7 @@ import (
 func smallWorld(t *testing.T, maxPayload int32) *world {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: maxPayload,
+		Host: "127.0.0.1", Port: -1, JetStream: true, JetStreamMaxStore: 64 << 30, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: maxPayload,
 	})
 	require.NoError(t, err)
 	srv.Start()

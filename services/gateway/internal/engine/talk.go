@@ -30,10 +30,18 @@ func (e *Engine) admitTalk(at subject.Parsed, size int) error {
 // overhear charges owners for what other gateways admitted. So the gateways
 // together let pass what one of them would, but for what is on its way.
 func (e *Engine) overhear(m journal.Message) {
-	if via := m.Header[relay.HeaderVia]; len(via) == 1 && via[0] == e.name {
+	via := m.Header[relay.HeaderVia]
+	if len(via) == 1 && via[0] == e.name {
 		return
 	}
-	if at, err := subject.Parse(m.Subject); err == nil {
-		e.ledger.Told(quota.Owner{Tenant: at.Tenant, Name: at.Owner}, len(m.Data)+relay.Overhead)
+	at, err := subject.Parse(m.Subject)
+	if err != nil {
+		return
+	}
+	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
+	e.ledger.Told(owner, len(m.Data)+relay.Overhead)
+	if len(via) == 0 && at.Kind == "evt" && e.ledger.Note(owner) {
+		e.log.Error("a conversation got past the gateways, and so past every quota: the server's accounts are those of an older version; write them anew with banksman creds",
+			"tenant", owner.Tenant, "owner", owner.Name)
 	}
 }
