@@ -167,6 +167,10 @@ func TestSeparateProcesses_B48_B50(t *testing.T) {
 		sessions[r.SessionID] = true
 	}
 	require.Len(t, sessions, 4)
+	require.Eventually(t, func() bool { // it may still load what is open
+		code, _ := two.call("GET", "/readyz", "", nil)
+		return code == 200
+	}, patience, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return len(two.list(tm.tokens[1])) == 4 }, patience, 50*time.Millisecond)
 	// The other gateway shows and decides them; the agents go on.
 	p := newBrowser(t).open(two.login)

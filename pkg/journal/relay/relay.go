@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,8 @@ const (
 	maxBytesUnderWay = 32 << 20
 	// forget is after which time nobody waits for an acknowledgement any more.
 	forget = 10 * time.Second
+	// closeWait bounds how long Close waits.
+	closeWait = 3 * time.Second
 	// pendingBytes may wait in this process until they are looked at.
 	pendingBytes = 64 << 20
 	// Overhead is counted for each message besides its body: the longest subject,
@@ -125,12 +128,12 @@ func Start(o Options) (r *Relay, err error) {
 // Close takes nothing new, and waits for a moment until what it passed on is
 // acknowledged.
 func (r *Relay) Close() {
-	limit := time.NewTimer(3 * time.Second)
-	defer limit.Stop()
+	limit, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
 	if r.in.Drain() == nil {
 		select {
 		case <-r.drained:
-		case <-limit.C:
+		case <-limit.Done():
 		}
 	}
 	idle := make(chan struct{})
@@ -142,7 +145,7 @@ func (r *Relay) Close() {
 	r.mu.Unlock()
 	select {
 	case <-idle:
-	case <-limit.C:
+	case <-limit.Done():
 	}
 	_ = r.out.Unsubscribe() // the connection may be gone already
 	close(r.stop)

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/banksman/banksman/pkg/journal"
@@ -105,7 +105,7 @@ func New(o Options) *Engine {
 		spawn:     func(fn func()) { go fn() },
 		wait:      wait,
 		ready:     make(chan struct{}),
-		name:      nuid.Next(),
+		name:      uuid.NewString()[:8],
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
 	}
