@@ -25,6 +25,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
+	"github.com/banksman/banksman/services/gateway/internal/talk"
 )
 
 // Options wire an Engine. Journal, Conn and Logger are required.
@@ -65,7 +66,6 @@ type Engine struct {
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
 	ready  chan struct{} // closed by Run after loading
-	name   string        // of this engine's relay
 	bg     sync.WaitGroup
 	bgCtx  context.Context // ends with Run
 	stopBg context.CancelFunc
@@ -105,7 +105,6 @@ func New(o Options) *Engine {
 		spawn:     func(fn func()) { go fn() },
 		wait:      wait,
 		ready:     make(chan struct{}),
-		name:      uuid.NewString()[:8],
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
 	}
@@ -151,7 +150,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}()
 	started := e.now()
 	// It needs nothing of what is loaded, and workers wait for it.
-	told, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: e.admitTalk, Name: e.name, Logger: e.log})
+	meter := talk.Meter{Ledger: e.ledger, Limit: e.opts.Quota.DayTalk, Name: uuid.NewString()[:8], Logger: e.log}
+	told, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Name: meter.Name, Logger: e.log})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	run("follow transcripts", func() error {
 		return j.Follow(ctx, journal.Transcripts, uint64(from.Transcripts)+1, nil, func(m journal.Message) error {
 			e.view.ApplyTranscript(m)
-			e.overhear(m)
+			meter.Overhear(m)
 			return nil
 		})
 	})

@@ -1,0 +1,56 @@
+// Package talk holds what owners tell of their sessions to their quotas.
+package talk
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
+)
+
+// Meter charges owners. Its methods are safe for concurrent use.
+type Meter struct {
+	Ledger *quota.Ledger
+	Limit  int64  // of a day, in bytes, for the words of a refusal
+	Name   string // of this gateway's relay
+	Logger *slog.Logger
+}
+
+// Admit says whether something that an owner tells of its sessions goes into the
+// stream that all share; for a relay.
+func (t *Meter) Admit(at subject.Parsed, size int) error {
+	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
+	if t.Ledger.Talk(owner, size, at.Kind == "evt") {
+		return nil
+	}
+	err := fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation a day; a part is free again later", t.Limit-t.Limit/4)
+	if at.Kind != "evt" {
+		err = fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation, states and receipts a day; a part is free again later", t.Limit)
+	}
+	if t.Ledger.Note(owner) {
+		t.Logger.Warn("an owner tells more of its sessions than its quota; the rest is refused", "tenant", owner.Tenant, "owner", owner.Name, "problem", err.Error())
+	}
+	return err
+}
+
+// Overhear charges owners for what other gateways admitted; m is stored. So the
+// gateways together let pass what one of them would, but for what is on its way.
+func (t *Meter) Overhear(m journal.Message) {
+	via := m.Header[relay.HeaderVia]
+	if len(via) == 1 && via[0] == t.Name {
+		return
+	}
+	at, err := subject.Parse(m.Subject)
+	if err != nil {
+		return
+	}
+	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
+	t.Ledger.Told(owner, len(m.Data)+relay.Overhead)
+	if len(via) == 0 && at.Kind == "evt" && t.Ledger.Note(owner) {
+		t.Logger.Error("a conversation got past the gateways, and so past every quota: the server's accounts are those of an older version; write them anew with banksman creds",
+			"tenant", owner.Tenant, "owner", owner.Name)
+	}
+}
