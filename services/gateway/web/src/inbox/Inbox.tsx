@@ -1,5 +1,5 @@
 import { ArrowDownNarrowWide, Clock, LoaderCircle, Rows3, SquareStack } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Card } from "../cards/Card";
 import { useCardKeys } from "../cards/keys";
 import { useNow } from "../cards/useNow";
@@ -8,7 +8,7 @@ import { keepSetting, setting } from "../store/settings";
 import { useAppState, useCards } from "../ui/context";
 import { Button } from "../ui/controls";
 import { rootOf } from "../ui/place";
-import { BatchSheet } from "./Batch";
+import { BatchSheet } from "../ui/screens";
 import { Empty } from "./Empty";
 import { selectable } from "./row";
 import { Row } from "./Row";
@@ -177,7 +177,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
           </span>
         </div>
       )}
-      {sheet && <BatchSheet keys={picked} onDrop={drop} onClose={() => setSheet(false)} />}
+      {sheet && <Suspense fallback={null}><BatchSheet keys={picked} onDrop={drop} onClose={() => setSheet(false)} /></Suspense>}
     </div>
   );
 }

@@ -10,12 +10,10 @@ import { CliLogins } from "./CliLogins";
 import { useApp, useAppState } from "./context";
 import { Button } from "./controls";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { Help } from "./Help";
 import { LiveRegion, useAttention, useDeadlineWords } from "./LiveRegion";
-import { One } from "../inbox/One";
 import { RuleSheet } from "../rules/Host";
 import { type Route, useRoute } from "./route";
-import { History, preload, Rules, SessionView, Settings, StartForm } from "./screens";
+import { Help, History, One, preload, Rules, SessionView, Settings, StartForm } from "./screens";
 import { loadTheme, saveTheme, type Theme } from "./theme";
 
 export function Shell() {
@@ -85,7 +83,7 @@ export function Shell() {
       <CliLogins />
       <RuleSheet />
       <LiveRegion />
-      {help && <Help onClose={() => setHelp(false)} />}
+      {help && <Suspense fallback={null}><Help onClose={() => setHelp(false)} /></Suspense>}
     </div>
   );
 }
