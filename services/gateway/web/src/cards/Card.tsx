@@ -1,7 +1,7 @@
 // The frame of every interaction: headline, who, risk, the kind's own part,
 // times, state, and the receipt it becomes.
 import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
 import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
@@ -9,13 +9,12 @@ import { focusedIn, useKeptFocus } from "../ui/place";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 import { ApprovalCard } from "./ApprovalCard";
 import { Verbatim } from "./blocks";
-import { FormCard } from "./FormCard";
 import { type CardKeys, useCardKeys } from "./keys";
 import type { Renderer } from "./kinds";
 import { Others } from "./Others";
-import { QuestionCard } from "./QuestionCard";
 import { Receipt } from "./Receipt";
 import { useNow } from "./useNow";
+import { FormCard, QuestionCard } from "./wanted";
 import { atDeadline, clock, origin, receiptLine, span, waitsFor } from "./words";
 
 /** A renderer for each kind; what is not here is shown raw and cannot be approved. */
@@ -144,11 +143,11 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
         ) : (
           <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
         ))}
-        <View
-          key={summary.digest} item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
+        <Suspense key={summary.digest} fallback={<p role="status" className="text-sm text-soft">Loading…</p>}><View
+          item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
           notes={<><Standing summary={summary} card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
-        />
+        /></Suspense>
         <Others requestKey={key} />
       </div>
     </article>

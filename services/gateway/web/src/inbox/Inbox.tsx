@@ -3,12 +3,12 @@ import { type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useR
 import { Card } from "../cards/Card";
 import { useCardKeys } from "../cards/keys";
 import { useNow } from "../cards/useNow";
+import { BatchSheet } from "../cards/wanted";
 import { byDeadline, cardState, order, pendingKeys, type Say, type Summary } from "@banksman/client";
 import { keepSetting, setting } from "../store/settings";
 import { useAppState, useCards } from "../ui/context";
 import { Button } from "../ui/controls";
 import { rootOf } from "../ui/place";
-import { BatchSheet } from "../ui/screens";
 import { Empty } from "./Empty";
 import { selectable } from "./row";
 import { Row } from "./Row";

@@ -1,7 +1,7 @@
 // What is not the inbox: fetched when it is wanted.
+import { BatchSheet, FormCard, QuestionCard } from "../cards/wanted";
 import { later } from "./later";
 
-export const BatchSheet = later(() => import("../inbox/Batch").then((m) => m.BatchSheet));
 export const Help = later(() => import("./Help").then((m) => m.Help));
 export const History = later(() => import("../inbox/History").then((m) => m.History));
 export const One = later(() => import("../inbox/One").then((m) => m.One));
@@ -12,5 +12,5 @@ export const StartForm = later(() => import("../session/StartForm").then((m) => 
 
 /** Fetches them in advance, so that they are there without the server, too. */
 export function preload(): Promise<unknown> {
-  return Promise.all([BatchSheet, Help, History, One, Rules, SessionView, Settings, StartForm].map((s) => s.preload()));
+  return Promise.all([BatchSheet, FormCard, Help, History, One, QuestionCard, Rules, SessionView, Settings, StartForm].map((s) => s.preload()));
 }
