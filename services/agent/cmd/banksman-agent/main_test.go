@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 )
@@ -90,6 +91,9 @@ func TestCommand_SigtermKeepsAsks(t *testing.T) {
 	gw := connect(bus.RoleGateway)
 	defer gw.Close()
 	j := journal.New(gw, journal.Options{})
+	passOn, err := relay.Start(relay.Options{Conn: gw})
+	require.NoError(t, err)
+	defer passOn.Close()
 
 	cmd, out := command("--creds", natsd.CredentialsFile(dir, bus.RoleOwner, bus.DefaultTenant, "agents"), "--data", t.TempDir(), "--ask-timeout", "0")
 	require.NoError(t, cmd.Start())
