@@ -16,10 +16,11 @@
 // docs/notifications.md describes it.
 //
 // A webhook gets CloudEvents of the types banksman.interaction.opened, .reminder
-// and .closed, banksman.digest and banksman.test, signed as Standard Webhooks describes. The subject is the
-// interaction's key and the same in all of them; the data are title, headline,
-// agent, session, project, risk, kind, tool (its name), expires_at and link, and
-// at the end outcome, decided_by and at. Texts are plain display text.
+// and .closed, banksman.digest and banksman.test, signed as Standard Webhooks
+// describes. The subject is the interaction's key and the same in all that are
+// about it; the data are title, headline, agent, session, project, risk, kind,
+// tool (its name), expires_at, link and recipient, at the end outcome, decided_by
+// and at, and of a digest how many it stands for. Texts are plain display text.
 //
 // The notifier has a bus account of its own, in which nothing can be decided.
 package notifier
