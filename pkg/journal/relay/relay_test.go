@@ -273,9 +273,11 @@ func (h *held) set(gate chan struct{}) {
 func TestWhatIsUnderWayIsBoundedByOwner(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	link, admit := &held{}, make(chan struct{})
+	link, admit, entered := &held{}, make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
 	nc := p.connect(bus.RoleGateway, "", nats.SetCustomDialer(link))
 	r, err := relay.Start(relay.Options{Conn: nc, Admit: func(subject.Parsed, int) error {
+		enter()
 		<-admit
 		return nil
 	}})
@@ -285,7 +287,10 @@ func TestWhatIsUnderWayIsBoundedByOwner(t *testing.T) {
 	ada, bob := p.connect(bus.RoleOwner, "ada"), p.connect(bus.RoleOwner, "bob")
 	sub, err := ada.SubscribeSync(ada.NewInbox())
 	require.NoError(t, err)
-	// They are all here, and no acknowledgement comes.
+	// Behind a first one they are all here, and then no acknowledgement comes.
+	require.NoError(t, bob.Publish("hitl.evt.default.bob.s", []byte("first")))
+	require.NoError(t, bob.Flush())
+	<-entered
 	before, body := nc.Stats().InMsgs, make([]byte, 1<<20)
 	const total, fit = 60, 31
 	for range total {
@@ -314,7 +319,7 @@ func TestWhatIsUnderWayIsBoundedByOwner(t *testing.T) {
 	m, err := other.NextMsg(patience)
 	require.NoError(t, err)
 	require.Contains(t, string(m.Data), `"seq":`, "another owner has its own room")
-	require.Len(t, p.all(), fit+1)
+	require.Len(t, p.all(), fit+2)
 	code, _ := tell(t, ada, said("again"))
 	require.Zero(t, code, "what has been acknowledged does not count any more")
 }
