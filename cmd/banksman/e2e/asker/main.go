@@ -6,12 +6,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type order struct {
 	State   string       `json:"state"`
 	Request hitl.Request `json:"request"`
 	Event   hitl.Event   `json:"event"`
+	Stage   string       `json:"stage"`  // of an ask: the last it tells of its decision; default applied
+	Detail  string       `json:"detail"` // what it says at that stage
 }
 
 // report is a line of the output.
@@ -206,8 +210,13 @@ func (a *asker) ask(ctx context.Context, o *order) {
 	if asked, err := hitl.ParseRequest(ans.Request); err == nil {
 		r.Message = hitl.AgentText(asked, &d.Content)
 	}
-	for _, stage := range []string{hitl.Delivered, hitl.Applied} {
-		if err := a.client.Ack(ctx, ans.Ref, stage, d.DecisionID, ""); err != nil {
+	last := cmp.Or(o.Stage, hitl.Applied)
+	for _, stage := range slices.Compact([]string{hitl.Delivered, last}) {
+		detail := ""
+		if stage == last {
+			detail = o.Detail
+		}
+		if err := a.client.Ack(ctx, ans.Ref, stage, d.DecisionID, detail); err != nil {
 			r.Error = err.Error()
 		}
 	}

@@ -5,6 +5,7 @@ import { artefacts, chromium, record } from "./support/place.ts";
 export default defineConfig({
   testDir: ".",
   globalSetup: "./support/build.ts",
+  globalTeardown: "./support/pictures.ts",
   outputDir: `${artefacts}/failed`,
   preserveOutput: "failures-only",
   workers: 2,

@@ -81,6 +81,7 @@ for (const kind of kinds) {
       await colleague.decide(asked.key, kind.other);
       await card.is("decided");
       await card.reads(new RegExp(`${kind.otherWord} by Grace`, "i"));
+      if (kind.request.kind === "form") await card.reads(/"env":\s*"production"/, /"replicas":\s*3/);
       await card.isOver();
       await check("decided");
     });

@@ -97,10 +97,10 @@ export class Asker {
     await this.obeyed({ op: "beat" });
   }
 
-  /** Asks, and waits until the bus has it. */
-  async ask(request: Request): Promise<Asked> {
+  /** Asks, and waits until the bus has it. last: how far it gets with the decision, if not to applied. */
+  async ask(request: Request, last: { stage?: "delivered" | "refused"; detail?: string } = {}): Promise<Asked> {
     const name = `ask-${++this.count}`;
-    this.order({ op: "ask", name, request });
+    this.order({ op: "ask", name, request, ...last });
     const r = await this.process.until(() => this.reports.find((x) => x.name === name), `ask ${name}`);
     if (r.op !== "ask") throw new Error(`${request.title}: ${JSON.stringify(r)}`);
     return new Asked(this, name, r.id!, r.key!);

@@ -23,7 +23,7 @@ export interface Check {
   still?: () => Promise<void>;
   /** Gets the state back, where it does not last. */
   again?: () => Promise<void>;
-  /** Keeps a picture of each look. */
+  /** Keeps a picture of each look; otherwise of the first and of a dark phone. */
   pictures?: boolean;
 }
 
@@ -46,7 +46,7 @@ export async function clean(page: Page, what: string, check: Check = {}): Promis
         await check.again();
       }
     }
-    if (check.pictures) await page.screenshot({ path: join(artefacts, `${what.replaceAll(/[^\w]+/g, "-")}-${look.name}.png`) });
+    if (check.pictures || look === looks[0] || look.name === "phone-dark") await page.screenshot({ path: join(artefacts, `${what.replaceAll(/[^\w]+/g, "-")}-${look.name}.png`) });
   }
   await page.setViewportSize(looks[0].size);
   await page.emulateMedia({ colorScheme: looks[0].colours });

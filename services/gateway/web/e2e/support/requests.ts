@@ -86,6 +86,8 @@ const filling = {
   expired: /Expired, nobody answered/,
 };
 
+/** Nobody answers there. */
+export const LINK = "https://tickets.example/connect?account=17";
 export const QUESTION = "Which database?";
 export const FEATURES = "Which features?";
 
@@ -125,6 +127,26 @@ export const kinds: Kind[] = [
     name: "plan", ...approval,
     request: { kind: "approval", agent_name, title: "Leave plan mode and start on the plan", tool: { name: "ExitPlanMode", input: { plan: "# Plan\n\n1. Raise the limits\n2. **Publish** the release" } } },
     reads: ["Plan", "Raise the limits", "Publish"],
+  },
+  {
+    name: "link of an MCP server", ...approval,
+    request: {
+      kind: "approval", agent_name, title: "Link of the MCP server tickets", message: "Please connect your account",
+      tool: { name: "OpenLink", server: "tickets", input: { url: LINK } },
+    },
+    reads: ["have you open a page of tickets.example", LINK, "Please connect your account", "Nothing opens by itself"],
+    answer: async (card) => {
+      if (await card.reason.isVisible()) await card.root.getByRole("button", { name: /^Cancel/ }).click();
+      await card.seeAll();
+      await card.approve.click();
+    },
+    // An address cannot be edited; so more words than a decision may hold.
+    refuse: async (card) => {
+      await card.denyWithReason.click();
+      await card.reason.fill("x".repeat((1 << 20) + 1));
+      await card.sendReason.click();
+    },
+    refused: /response|larger/,
   },
   {
     name: "question",

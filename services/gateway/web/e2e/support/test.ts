@@ -1,5 +1,5 @@
 // A test gets a product of its own and a browser that is signed in to it.
-import { test as base } from "@playwright/test";
+import { type Page, test as base } from "@playwright/test";
 import type { Asker } from "./asker.ts";
 import type { Step } from "./model.ts";
 import { Product } from "./product.ts";
@@ -24,6 +24,16 @@ interface Fixtures {
 
 export const SESSION = "release";
 
+/** Gathers what goes wrong in the pages of a browser: it is a fault, also where nobody looks. */
+export function faults(page: Page): string[] {
+  const wrong: string[] = [];
+  page.context().on("weberror", (e) => wrong.push(String(e.error())));
+  page.context().on("console", (m) => {
+    if (/Content Security Policy|Minified React error|Uncaught/.test(m.text())) wrong.push(m.text());
+  });
+  return wrong;
+}
+
 export const test = base.extend<Options & Fixtures>({
   flags: [[], { option: true }],
   script: [{ steps: [] }, { option: true }],
@@ -36,12 +46,7 @@ export const test = base.extend<Options & Fixtures>({
     await product.end();
   },
   app: async ({ page, product }, use, info) => {
-    // Whatever goes wrong in a page is a fault, also where nobody looks.
-    const wrong: string[] = [];
-    page.context().on("weberror", (e) => wrong.push(String(e.error())));
-    page.context().on("console", (m) => {
-      if (/Content Security Policy|Minified React error|Uncaught/.test(m.text())) wrong.push(m.text());
-    });
+    const wrong = faults(page);
     const app = new App(page, product);
     await app.signIn();
     await use(app);

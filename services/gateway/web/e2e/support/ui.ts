@@ -1,7 +1,7 @@
 // The screens in the words of who uses them: every name, role and text that the
 // tests look for stands here or in requests.ts.
 import { expect, type Locator, type Page } from "@playwright/test";
-import type { Product } from "./product.ts";
+import type { Site } from "./site.ts";
 import type { Asked } from "./asker.ts";
 
 /** The states of a card, as it tells them itself. */
@@ -19,7 +19,7 @@ export class App {
   readonly menu: Locator;
   readonly ruleSheet: Locator;
 
-  constructor(readonly page: Page, readonly product: Product) {
+  constructor(readonly page: Page, readonly product: Site) {
     this.inbox = page.getByTestId("inbox");
     this.live = page.getByTestId("live-region");
     this.connection = page.getByRole("region", { name: "Connection" });

@@ -7,7 +7,7 @@ export class Line {
   private open = true;
   private flowing = { down: true, up: true };
 
-  private constructor(readonly host: string, readonly port: number, private readonly target: string) {
+  private constructor(readonly host: string, readonly port: number, public target: string) {
     this.server = createServer({ pauseOnConnect: true }, (near) => this.join(near));
   }
 
