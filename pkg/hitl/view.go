@@ -46,6 +46,9 @@ func View(r *Request) []Block {
 	if given(r.Data) {
 		blocks = append(blocks, jsonBlock("Data", r.Data))
 	}
+	if r.URL != "" {
+		blocks = append(blocks, TextBlock("Address", "json", r.URL))
+	}
 	return blocks
 }
 
@@ -95,6 +98,13 @@ func toolView(t *Tool) []Block {
 		take("file_path", "File", "path")
 	case "ExitPlanMode":
 		take("plan", "Plan", "plan")
+	case ToolOpenLink:
+		if l, _ := ReadLink(t); l.Host != "" {
+			blocks = append(blocks, textBlock("Host", "path", l.Host, 0))
+		}
+		if !take("url", "Address", "json") {
+			blocks = nil
+		}
 	}
 	if len(blocks) == 0 {
 		return []Block{jsonBlock("Input", t.Input)}
@@ -185,6 +195,11 @@ func Asks(kind string) string {
 func asksFor(kind string) string { return "asks for a decision of the kind " + oneLine(kind) }
 
 func toolAction(t *Tool) string {
+	if l, ok := ReadLink(t); ok && l.Host != "" {
+		return "have you open a page of " + l.Host
+	} else if ok {
+		return "have you open a page"
+	}
 	return display.Action(t.Name, t.Server, t.DisplayName, func(key string) (string, bool) {
 		text, _, ok := DisplayString(Member(t.Input, key))
 		return text, ok

@@ -134,6 +134,7 @@ type Body struct {
 	Scopes    []string           `json:"scopes"`           // once, and session where the agent offers it
 	Grants    []string           `json:"grants,omitempty"` // what else the scope session lets through, a sentence each
 	Input     string             `json:"input,omitempty"`  // the whole tool input as JSON text, for editing
+	Link      string             `json:"link,omitempty"`   // an address that a person may open from here, by pressing it
 	// Shown is the digest of all that is shown of the interaction: this, the
 	// headline, the risk and the times. Whoever answers names it.
 	Shown string `json:"shown,omitempty"`

@@ -116,7 +116,7 @@ func answerValue(q *hitl.Question, a *hitl.Answer) string {
 	return protocol.JoinLabels(parts)
 }
 
-// answerForm gives a verdict to a form. A form has no room for words, so those
+// answerForm gives a verdict to a form, or a link. A form has no room for words, so those
 // go to the model as a message.
 func answerForm(c cli, id string, req *hitl.Request, v gate.Verdict) error {
 	switch v.Content.Outcome {
@@ -127,6 +127,12 @@ func answerForm(c cli, id string, req *hitl.Request, v gate.Verdict) error {
 			return errors.Join(err, c.AnswerElicitation(id, protocol.Cancel, nil))
 		}
 		return err
+	case hitl.Allowed:
+		if len(v.Content.UpdatedInput) > 0 {
+			// The server knows its own address alone.
+			return errors.Join(errors.New("an edited address cannot be handed to the MCP server"), c.AnswerElicitation(id, protocol.Cancel, nil))
+		}
+		return c.AnswerElicitation(id, protocol.Accept, nil)
 	case hitl.Clarify, hitl.Denied:
 		err := c.AnswerElicitation(id, protocol.Decline, nil)
 		if err != nil || v.Content.Message == "" {

@@ -106,6 +106,23 @@ func form(e *protocol.Elicitation, ab about) (gate.Kept, error) {
 	return kept(e.RequestID, r, &private{Form: e.Server, Input: e.Schema})
 }
 
+// link maps an address that an MCP server wants a person to open to a request.
+func link(e *protocol.Elicitation, ab about) (gate.Kept, error) {
+	input, err := hitl.Marshal(map[string]string{"url": e.URL})
+	if err != nil {
+		return gate.Kept{}, err
+	}
+	r := &hitl.Request{
+		Kind: hitl.KindApproval, Key: ab.cliSession + ":" + e.RequestID, AgentName: agentName,
+		Title: title("Link of the MCP server " + e.Server), Message: e.Message, Source: source(e.RequestID, ab),
+		Tool: &hitl.Tool{Name: hitl.ToolOpenLink, Server: e.Server, Input: input},
+	}
+	if l, _ := hitl.ReadLink(r.Tool); l.Address == "" {
+		return gate.Kept{}, fmt.Errorf("its address %s", l.Caution)
+	}
+	return kept(e.RequestID, r, &private{Form: e.Server, Input: input})
+}
+
 // kept checks the request as the gateway will. What it would refuse is refused
 // here, where the model can be told precisely.
 func kept(id string, r *hitl.Request, p *private) (gate.Kept, error) {

@@ -105,6 +105,35 @@ func TestMapping_Form(t *testing.T) {
 	require.ErrorContains(t, err, `"deep"`, "what people could not be shown is said precisely")
 }
 
+// A link is an approval of its own: accepted by who allows it, declined by who
+// denies it, cancelled by all else, and never handed on where it was edited.
+func TestMapping_Link_B54(t *testing.T) {
+	t.Parallel()
+	e := &protocol.Elicitation{RequestID: "r9", Server: "tickets", Message: "Please connect your account", Mode: "url", URL: "https://tickets.example/connect"}
+	k, err := link(e, where)
+	require.NoError(t, err)
+	require.Equal(t, hitl.KindApproval, k.Request.Kind)
+	require.JSONEq(t, `{"url":"https://tickets.example/connect"}`, string(k.Request.Tool.Input))
+	require.Equal(t, "Please connect your account", k.Request.Message)
+	for _, address := range []string{"javascript:alert(1)", "https://a@b.example/", "file:///etc/passwd", ""} {
+		e.URL = address
+		_, err := link(e, where)
+		require.ErrorContains(t, err, "its address ", address)
+	}
+	for outcome, action := range map[hitl.Outcome]string{
+		hitl.Allowed: protocol.Accept, hitl.Denied: protocol.Decline, hitl.Dismissed: protocol.Cancel,
+		hitl.Expired: protocol.Cancel, hitl.Orphaned: protocol.Cancel, hitl.Cancelled: protocol.Cancel,
+	} {
+		f := &fakeCLI{}
+		require.NoError(t, answerForm(f, "r9", k.Request, gate.Verdict{Content: hitl.Content{Outcome: outcome}}))
+		require.Equal(t, []string{"form r9 | " + action + " | "}, f.calls, outcome)
+	}
+	f := &fakeCLI{}
+	err = answerForm(f, "r9", k.Request, gate.Verdict{Content: hitl.Content{Outcome: hitl.Allowed, UpdatedInput: json.RawMessage(`{"url":"https://evil.example"}`)}})
+	require.ErrorContains(t, err, "edited address")
+	require.Equal(t, []string{"form r9 | cancel | "}, f.calls)
+}
+
 func TestMapping_WhatCannotBeShownIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, input := range map[string]string{

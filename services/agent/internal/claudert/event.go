@@ -185,19 +185,28 @@ func (r *run) elicit(proc *claude.Proc, e *protocol.Elicitation) {
 			r.log.Warn("could not cancel a form", "ask", e.RequestID, "error", err)
 		}
 	}
-	if e.Mode != "form" {
-		refuse("it wants to open " + e.URL + ", which is not supported")
+	build := form
+	switch e.Mode {
+	case "form":
+	case "url":
+		build = link
+	default:
+		refuse("its mode " + e.Mode + " is not known here")
 		return
 	}
-	if g := r.takeGrant(&private{Form: e.Server, Input: e.Schema}); g != nil {
+	kept, err := build(e, r.about(""))
+	if err != nil {
+		refuse(err.Error())
+		return
+	}
+	call := &private{Form: e.Server, Input: e.Schema}
+	if kept.Request.Tool != nil {
+		call.Input = kept.Request.Tool.Input
+	}
+	if g := r.takeGrant(call); g != nil {
 		r.wg.Go(func() {
 			g.apply(func(v gate.Verdict) error { return answerForm(proc, e.RequestID, g.settled.Request, v) })
 		})
-		return
-	}
-	kept, err := form(e, r.about(""))
-	if err != nil {
-		refuse(err.Error())
 		return
 	}
 	req := kept.Request

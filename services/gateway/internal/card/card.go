@@ -114,6 +114,9 @@ func Body(r *hitl.Request, raw []byte, a Admission) *wire.Body {
 	if r.Tool != nil {
 		b.Cwd = Visible(r.Tool.Cwd)
 		b.Input = string(r.Tool.Input)
+		if l, ok := hitl.ReadLink(r.Tool); ok {
+			b.Link, b.Input = l.Address, "" // an edited address would be another page than the one that waits
+		}
 	}
 	if len(r.Schema) > 0 {
 		b.Schema, _ = hitl.DisplayJSON(r.Schema)

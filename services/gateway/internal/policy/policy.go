@@ -46,6 +46,12 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 			return "critical", "touches Banksman's own data"
 		}
 	}
+	if l, ok := hitl.ReadLink(r.Tool); ok {
+		if l.Caution != "" {
+			return "high", l.Caution
+		}
+		return "medium", "opens a web page in your browser"
+	}
 	text, path := Command(r.Tool), member(r.Tool, "file_path", "Write", "Edit", "MultiEdit")
 	if r.Tool.Name == "NotebookEdit" {
 		path = member(r.Tool, "notebook_path", "NotebookEdit")

@@ -37,7 +37,7 @@ var fileTools = map[string][]string{
 }
 
 // shown are the tools whose input must be read each time.
-var shown = []string{"ExitPlanMode"}
+var shown = []string{"ExitPlanMode", hitl.ToolOpenLink}
 
 // Call is a request as rules look at it.
 type Call struct {

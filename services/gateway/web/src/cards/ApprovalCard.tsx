@@ -1,4 +1,4 @@
-import { LockKeyhole } from "lucide-react";
+import { ExternalLink, LockKeyhole } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Always } from "../rules/Always";
 import { useCards } from "../ui/context";
@@ -133,6 +133,12 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           {payload.map((b, i) => (
             <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body.cwd : undefined} parts={body.parts} moreParts={body.more_parts} onSeen={() => setSeen((old) => new Set(old).add(i))} />
           ))}
+          {body.link && /^https?:\/\//i.test(body.link) && (
+            <p className="text-sm">
+              <a data-testid="open-link" href={body.link} target="_blank" rel="noopener noreferrer" referrerPolicy="no-referrer" className="inline-flex min-h-9 items-center gap-1.5 font-medium text-accent underline underline-offset-2 max-md:min-h-11"><ExternalLink size={15} aria-hidden />Open it in a new tab</a>{" "}
+              <span className="text-soft">Nothing opens by itself, and opening it tells the agent nothing. Approve once you are done there.</span>
+            </p>
+          )}
           {/* The action bar may float above the text: its end must have been on screen. */}
           <SeenEnd onSeen={() => setEnd(true)} />
           {payload.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}

@@ -53,6 +53,7 @@ export function blockSize(b: Block): { lines: number; chars: number } {
 
 /** Whether a block starts folded and must be opened before approving. */
 export function isLong(b: Block): boolean {
+  if (b.form === "path") return false; // always drawn whole
   const size = blockSize(b);
   const limit = limits[b.form] ?? defaultLimit;
   return size.lines > limit.lines || size.chars > limit.chars;

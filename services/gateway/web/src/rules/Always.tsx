@@ -8,6 +8,9 @@ import { Button } from "../ui/controls";
 import { focusedIn } from "../ui/place";
 import { openSheet, type Start } from "./open";
 
+/** Tools that no rule may decide. */
+const READ_EACH_TIME = ["ExitPlanMode", "OpenLink"];
+
 /** Hours that a rule lasts when nothing else is chosen. */
 const DEFAULT_HOURS = 8;
 
@@ -27,7 +30,7 @@ export function Always({ summary, disabled }: { summary: Summary; disabled: bool
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
   // A rule cannot be made from another page's frame, nor for what only people allow.
-  if (!app || summary.kind !== "approval") return null;
+  if (!app || summary.kind !== "approval" || READ_EACH_TIME.includes(summary.tool_name ?? "")) return null;
 
   const allowing: { start: Start; text: string; note: string }[] = [
     { start: { scope: "session", lasts: DEFAULT_HOURS * 3600 }, text: "In this session…", note: `for ${DEFAULT_HOURS} hours at most` },

@@ -333,6 +333,10 @@ export interface Body {
    */
   input?: string;
   /**
+   * an address that a person may open from here, by pressing it
+   */
+  link?: string;
+  /**
    * shown is the digest of all that is shown of the interaction: this, the headline, the risk and the times. Whoever answers names it.
    */
   shown?: string;
