@@ -35,7 +35,7 @@ export function Card({ itemKey, showSession = true }: { itemKey: string; showSes
   const item = state.items[itemKey];
   if (!item) return null;
   return (
-    <ErrorBoundary fallback={(error, again) => <Broken item={item} error={error} again={again} />}>
+    <ErrorBoundary key={itemKey} fallback={(error, again) => <Broken item={item} error={error} again={again} />}>
       <CardBody item={item} send={state.sends[itemKey]} card={cardState(state, itemKey)} showSession={showSession} />
     </ErrorBoundary>
   );
@@ -87,7 +87,9 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
   const now = useNow(state.offset, item.closed ? undefined : summary.expires_at);
   const [draft, setDraftState] = useState<Draft>(() => app.drafts.load(key));
   const latest = useRef(draft);
+  const written = useRef(false); // in this page
   const setDraft = useCallback((change: Partial<Draft>) => {
+    written.current = true;
     latest.current = { ...latest.current, ...change };
     app.drafts.save(key, latest.current);
     setDraftState(latest.current);
@@ -114,7 +116,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
   if (item.closed) {
     return (
       <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
-        <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} now={now} where={showSession ? origin(summary, session?.title).join(" · ") : undefined} />
+        <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} left={written.current && !send ? latest.current : undefined} now={now} where={showSession ? origin(summary, session?.title).join(" · ") : undefined} />
       </article>
     );
   }
@@ -130,7 +132,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
           </p>
           <p className="verbatim text-sm text-soft">
             {origin(summary, session?.title).map((part, i) => (
-              <span key={i}>{i > 0 && <span aria-hidden className="px-1.5 text-faint">·</span>}<Verbatim text={part} /></span>
+              <span key={i}>{i > 0 && <>{" "}<span aria-hidden className="px-0.5 text-faint">·</span>{" "}</>}<Verbatim text={part} /></span>
             ))}
             {showSession && session && (
               <a {...app.sessionLink(summary.session_key)} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>

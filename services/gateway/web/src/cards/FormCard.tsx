@@ -115,7 +115,7 @@ function Field({ f, value, disabled, problem, onChange }: FieldProps) {
       {problem && <span role="alert" className="verbatim block font-medium text-ink">{f.label} {problem}</span>}
     </span>
   );
-  const name = <span className="verbatim"><Verbatim text={f.label} />{!f.required && <span className="ml-2 text-[13px] font-normal text-faint">optional</span>}</span>;
+  const name = <span className="verbatim"><Verbatim text={f.label} />{!f.required && <>{" "}<span className="ml-1 text-[13px] font-normal text-faint">optional</span></>}</span>;
   if (choices.length > 0) {
     const several = f.type === "array";
     const chosen = typeof value === "string" ? [value] : (value ?? []);

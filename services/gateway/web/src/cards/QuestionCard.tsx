@@ -99,15 +99,15 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
         { label: "Why it asks", text: body?.reason ?? "" },
       ], [summary.headline, ...questions.map((q) => q.question)])} />
       {questions.length > 1 && (
-        <nav aria-label="Questions" className="flex flex-wrap items-center gap-1.5">
+        <div role="group" aria-label="Questions" className="flex flex-wrap items-center gap-1.5">
           <span className="mr-1 text-sm text-soft tabular-nums">{done.filter(Boolean).length} of {questions.length} answered</span>
           {questions.map((q, i) => (
             <button key={q.id} type="button" onClick={() => root.current?.querySelector<HTMLElement>(`[data-question="${CSS.escape(q.id)}"] input`)?.focus()}
               className={`min-h-8 rounded-full px-2.5 text-[13px] font-medium max-md:min-h-11 max-md:px-3.5 ${done[i] ? "bg-accent-wash text-accent" : "bg-sunk text-soft hover:text-ink"}`}>
-              {done[i] ? "✓ " : ""}{i + 1}<span className="sr-only">{done[i] ? ", answered" : ", open"}</span>{q.header ? <> <Verbatim text={q.header} /></> : null}
+              <span aria-hidden>{done[i] ? "✓ " : ""}</span>{`${i + 1}`}<span className="sr-only">{done[i] ? ", answered" : ", open"}</span>{q.header ? <> <Verbatim text={q.header} /></> : null}
             </button>
           ))}
-        </nav>
+        </div>
       )}
       {questions.map((q, i) => (
         <QuestionField key={q.id} q={q} n={i} of={questions.length} answer={answerOf(draft, q)} disabled={busy} onChange={(a) => change(q, a)} />
@@ -202,7 +202,7 @@ function OptionRow({ q, o, i, type, name, checked, onPick }: { q: Question; o: O
         {i < 9 && <Key>{i + 1}</Key>}
       </label>
       {o.preview && (
-        <pre tabIndex={0} aria-label={`Preview of ${o.label}`} className="scroll-shadow verbatim mx-3.5 mb-3 max-h-72 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={o.preview} /></pre>
+        <pre role="group" tabIndex={0} aria-label={`Preview of ${o.label}`} className="scroll-shadow verbatim mx-3.5 mb-3 max-h-72 overflow-y-auto rounded-lg bg-code px-3 py-2 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={o.preview} /></pre>
       )}
     </div>
   );

@@ -1,6 +1,6 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
 import { type ComponentType, type ReactNode, useState } from "react";
-import { type Ack, draftText, type Item, type Outcome } from "@banksman/client";
+import { type Ack, type Draft, draftText, type Item, type Outcome } from "@banksman/client";
 import { useCards } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
 import { PayloadBlock, Verbatim } from "./blocks";
@@ -19,12 +19,14 @@ const icons: Record<Outcome, ReactNode> = {
 };
 
 /** How an answer of a kind reads on its receipt; a kind without one has the receipt's line. */
-export const answerViews: Record<string, ComponentType<{ item: Item }>> = { question: Answers };
+export const answerViews: Record<string, ComponentType<{ item: Item }>> = { question: Answers, form: Content };
 
 export interface ReceiptProps {
   item: Item;
   me: boolean;
   lost: boolean;
+  /** What was half written in this page and sent from nowhere, if somebody knows. */
+  left?: Draft;
   now: number;
   /** Which session, where that is not plain from the place. */
   where?: string;
@@ -33,10 +35,10 @@ export interface ReceiptProps {
 }
 
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
-export function Receipt({ item, me, lost, now, where, fetch }: ReceiptProps) {
+export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProps) {
   const { summary, outcome, decision } = item;
   const { drafts } = useCards();
-  const [unsent, setUnsent] = useState(() => (me ? "" : draftText(drafts.load(summary.key))));
+  const [unsent, setUnsent] = useState(() => (left ? draftText(left) : me ? "" : draftText(drafts.load(summary.key))));
   const AnswerView = outcome === "answered" && Object.hasOwn(answerViews, summary.kind) ? answerViews[summary.kind] : undefined;
   return (
     <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
@@ -47,7 +49,8 @@ export function Receipt({ item, me, lost, now, where, fetch }: ReceiptProps) {
           <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
           {summary.kind === "approval" && <Asked item={item} fetch={fetch} />}
           {AnswerView && <AnswerView item={item} />}
-          {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">The agent was told: </span><Verbatim text={decision.message} /></p>}
+          {outcome === "allowed" && decision?.updated_input !== undefined && <Said label="What was approved instead" value={decision.updated_input} />}
+          {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">{outcome === "cancelled" ? "It said: " : "The agent was told: "}</span><Verbatim text={decision.message} /></p>}
           {decision?.principal.kind === "rule" && decision.comment && <p className="verbatim mt-1 text-sm text-faint"><Verbatim text={decision.comment} /></p>}
           <Trail trail={item.trail} outcome={outcome} now={now} />
         </div>
@@ -133,6 +136,16 @@ function Answers({ item }: { item: Item }) {
       })}
     </ul>
   );
+}
+
+/** What was filled into a form. */
+function Content({ item }: { item: Item }) {
+  return item.decision?.content === undefined ? null : <Said label="Answer" value={item.decision.content} />;
+}
+
+/** What a person said in JSON, as it stands in the record. */
+function Said({ label, value }: { label: string; value: unknown }) {
+  return <div className="mt-1.5"><PayloadBlock block={{ label, form: "json", text: typeof value === "string" ? value : JSON.stringify(value, null, 2) }} onSeen={() => undefined} /></div>;
 }
 
 /** Decided is not yet done: what the asker said of it. */
