@@ -115,7 +115,7 @@ func Body(r *hitl.Request, raw []byte, a Admission) *wire.Body {
 		b.Cwd = Visible(r.Tool.Cwd)
 		b.Input = string(r.Tool.Input)
 		if l, ok := hitl.ReadLink(r.Tool); ok {
-			b.Link, b.Input = l.Address, "" // an edited address would be another page than the one that waits
+			b.Link = l.Address
 		}
 	}
 	if len(r.Schema) > 0 {

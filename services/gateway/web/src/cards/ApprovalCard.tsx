@@ -16,6 +16,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const blocks = body?.blocks ?? [];
   const verbs = body?.verbs ?? ["deny"];
   const canAllow = verbs.includes("allow");
+  const fixed = summary.tool_name === "OpenLink"; // an edited address is not the page that waits
   const payload = blocks.filter((b) => b.form !== "text");
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
   const [end, setEnd] = useState(false);
@@ -60,7 +61,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     requestAnimationFrame(() => reasonField.current?.focus());
   };
   const openEdit = () => {
-    if (!body?.input || !canAllow || locked) return;
+    if (!body?.input || !canAllow || fixed || locked) return;
     if (draft.edit === undefined) setDraft({ edit: body.input });
     setMode("edit");
     requestAnimationFrame(() => editField.current?.focus());
@@ -110,7 +111,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const quiet = (
     <>
       <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
-      {canAllow && body?.input !== undefined && (
+      {canAllow && !fixed && body?.input !== undefined && (
         <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} tight>Edit <Key>e</Key></Button>
       )}
       {verbs.includes("dismiss") && (
