@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/banksman/banksman/pkg/hitl/internal/display"
+	"github.com/banksman/banksman/pkg/hitl/link"
 )
 
 // Block is one part of a request as people see it, ready to be shown as plain
@@ -98,13 +99,11 @@ func toolView(t *Tool) []Block {
 		take("file_path", "File", "path")
 	case "ExitPlanMode":
 		take("plan", "Plan", "plan")
-	case ToolOpenLink:
-		if l, _ := ReadLink(t); l.Host != "" {
+	case link.Tool:
+		if l, _ := link.Read(t.Name, t.Input); l.Host != "" {
 			blocks = append(blocks, textBlock("Host", "path", l.Host, 0))
 		}
-		if !take("url", "Address", "json") {
-			blocks = nil
-		}
+		take("url", "Address", "json")
 	}
 	if len(blocks) == 0 {
 		return []Block{jsonBlock("Input", t.Input)}
@@ -195,11 +194,6 @@ func Asks(kind string) string {
 func asksFor(kind string) string { return "asks for a decision of the kind " + oneLine(kind) }
 
 func toolAction(t *Tool) string {
-	if l, ok := ReadLink(t); ok && l.Host != "" {
-		return "have you open a page of " + l.Host
-	} else if ok {
-		return "have you open a page"
-	}
 	return display.Action(t.Name, t.Server, t.DisplayName, func(key string) (string, bool) {
 		text, _, ok := DisplayString(Member(t.Input, key))
 		return text, ok

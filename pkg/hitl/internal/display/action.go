@@ -13,6 +13,12 @@ func Action(tool, server, name string, member func(key string) (string, bool)) s
 		path, hasPath = member("notebook_path")
 	}
 	url, hasURL := member("url")
+	if tool == OpenLink {
+		if host, _, _ := Host(url); host != "" {
+			return "have you open a page of " + host
+		}
+		return "have you open a page"
+	}
 	path, url = breaks.Replace(path), breaks.Replace(url)
 	switch {
 	case tool == "Write" && hasPath:

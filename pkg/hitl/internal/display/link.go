@@ -8,6 +8,9 @@ import (
 	"unicode"
 )
 
+// OpenLink is the tool that wants a person to open its address.
+const OpenLink = "OpenLink"
+
 // Host is the host of an address as people should read it: every character that
 // is not a plain letter, digit, dot or hyphen is a token, so that no letter can
 // pass for another one. caution says what else is wrong with it, and problem why

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 	"github.com/banksman/banksman/services/agent/internal/gate"
 )
@@ -106,8 +107,8 @@ func form(e *protocol.Elicitation, ab about) (gate.Kept, error) {
 	return kept(e.RequestID, r, &private{Form: e.Server, Input: e.Schema})
 }
 
-// link maps an address that an MCP server wants a person to open to a request.
-func link(e *protocol.Elicitation, ab about) (gate.Kept, error) {
+// page maps an address that an MCP server wants a person to open to a request.
+func page(e *protocol.Elicitation, ab about) (gate.Kept, error) {
 	input, err := hitl.Marshal(map[string]string{"url": e.URL})
 	if err != nil {
 		return gate.Kept{}, err
@@ -115,9 +116,9 @@ func link(e *protocol.Elicitation, ab about) (gate.Kept, error) {
 	r := &hitl.Request{
 		Kind: hitl.KindApproval, Key: ab.cliSession + ":" + e.RequestID, AgentName: agentName,
 		Title: title("Link of the MCP server " + e.Server), Message: e.Message, Source: source(e.RequestID, ab),
-		Tool: &hitl.Tool{Name: hitl.ToolOpenLink, Server: e.Server, Input: input},
+		Tool: &hitl.Tool{Name: link.Tool, Server: e.Server, Input: input},
 	}
-	if l, _ := hitl.ReadLink(r.Tool); l.Address == "" {
+	if l, _ := link.Read(link.Tool, input); l.Address == "" {
 		return gate.Kept{}, fmt.Errorf("its address %s", l.Caution)
 	}
 	return kept(e.RequestID, r, &private{Form: e.Server, Input: input})

@@ -110,14 +110,14 @@ func TestMapping_Form(t *testing.T) {
 func TestMapping_Link_B54(t *testing.T) {
 	t.Parallel()
 	e := &protocol.Elicitation{RequestID: "r9", Server: "tickets", Message: "Please connect your account", Mode: "url", URL: "https://tickets.example/connect"}
-	k, err := link(e, where)
+	k, err := page(e, where)
 	require.NoError(t, err)
 	require.Equal(t, hitl.KindApproval, k.Request.Kind)
 	require.JSONEq(t, `{"url":"https://tickets.example/connect"}`, string(k.Request.Tool.Input))
 	require.Equal(t, "Please connect your account", k.Request.Message)
 	for _, address := range []string{"javascript:alert(1)", "https://a@b.example/", "file:///etc/passwd", ""} {
 		e.URL = address
-		_, err := link(e, where)
+		_, err := page(e, where)
 		require.ErrorContains(t, err, "its address ", address)
 	}
 	for outcome, action := range map[hitl.Outcome]string{

@@ -189,7 +189,7 @@ func (r *run) elicit(proc *claude.Proc, e *protocol.Elicitation) {
 	switch e.Mode {
 	case "form":
 	case "url":
-		build = link
+		build = page
 	default:
 		refuse("its mode " + e.Mode + " is not known here")
 		return

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
@@ -114,7 +115,7 @@ func Body(r *hitl.Request, raw []byte, a Admission) *wire.Body {
 	if r.Tool != nil {
 		b.Cwd = Visible(r.Tool.Cwd)
 		b.Input = string(r.Tool.Input)
-		if l, ok := hitl.ReadLink(r.Tool); ok {
+		if l, ok := link.Read(r.Tool.Name, r.Tool.Input); ok {
 			b.Link = l.Address
 		}
 	}

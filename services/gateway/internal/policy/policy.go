@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/services/gateway/internal/command"
 )
 
@@ -46,7 +47,7 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string) {
 			return "critical", "touches Banksman's own data"
 		}
 	}
-	if l, ok := hitl.ReadLink(r.Tool); ok {
+	if l, ok := link.Read(r.Tool.Name, r.Tool.Input); ok {
 		if l.Caution != "" {
 			return "high", l.Caution
 		}

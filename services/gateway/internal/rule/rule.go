@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/command"
@@ -37,7 +38,7 @@ var fileTools = map[string][]string{
 }
 
 // shown are the tools whose input must be read each time.
-var shown = []string{"ExitPlanMode", hitl.ToolOpenLink}
+var shown = []string{"ExitPlanMode", link.Tool}
 
 // Call is a request as rules look at it.
 type Call struct {
