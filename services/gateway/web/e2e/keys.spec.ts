@@ -49,7 +49,7 @@ test("typing decides nothing, in every text field, also while a card arrives B-6
       await app.go("new");
       return app.page.getByRole("textbox", { name: /What should the agent do/ });
     }],
-    ["the directory of a new session", async () => app.page.getByRole("textbox", { name: "Working directory" })],
+    ["the directory of a new session", async () => app.page.getByRole("combobox", { name: "Working directory" })],
   ];
   for (const [name, field] of fields) {
     await test.step(name, async () => {
