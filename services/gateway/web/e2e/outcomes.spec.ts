@@ -89,7 +89,6 @@ test.describe("an agent that is gone in the end", () => {
       await expect(list).toContainText("That is all.", { timeout: 1000 });
     }).toPass();
     for (const { asked, outcome, what } of all) await tells(app, asked, outcome, `${what}, in the list`);
-    await clean(page, "decisions of every outcome");
   });
 });
 
