@@ -37,7 +37,8 @@ export function RatingCard({ item, busy, offline, draft, setDraft, respond, bind
 }
 
 export function RatingAnswer({ item }: { item: Item }) {
-  const given = item.decision?.content as { stars: number } | undefined;
+  const said = item.decision?.content; // over a network JSON as text, so that no number is rounded
+  const given = (typeof said === "string" ? JSON.parse(said) : said) as { stars: number } | undefined;
   return given ? <p className="text-sm">{given.stars} stars</p> : null;
 }
 
@@ -78,11 +79,11 @@ describe("a kind of its own, D0-50 D2-10", () => {
     expect(el("stars").value).toBe("6");
   });
 
-  it("D2-10: what became of it stays as one line with the answer", () => {
+  it.each([["over a network", '{"stars":4}'], ["in one process", { stars: 4 }]])("D2-10: what became of it stays as one line with the answer, %s", (_, content) => {
     const r = rating("r");
     const h = online([r]);
     const { push } = mount(h);
-    push(processState([], { closed: [closed(r, "answered", { content: { stars: 4 } })] }));
+    push(processState([], { closed: [closed(r, "answered", { content })] }));
     const receipt = screen.getByTestId("receipt-r");
     expect(receipt).toHaveTextContent("Answered by you");
     expect(within(receipt).getByText("4 stars")).toBeVisible();
