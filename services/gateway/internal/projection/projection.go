@@ -65,7 +65,7 @@ type Projection struct {
 	ring      []api.Update
 	ringFrom  cursor.Position // the oldest cursor that the ring can serve
 	moved     chan struct{}   // closed when pos moves; nil if nobody waits for it
-	watchers  map[int]func(api.Update)
+	watchers  []watcher       // in the order in which they came
 	nextWatch int
 	dirty     map[subject.Session][]wire.Closed
 
@@ -82,7 +82,6 @@ func New(o Options) *Projection {
 		workers:  roster.New(unreachableAge, o.OrphanAfter),
 		closed:   recent.New(o.Recent),
 		decided:  map[subject.Ref]*hitl.Decision{},
-		watchers: map[int]func(api.Update){},
 		dirty:    map[subject.Session][]wire.Closed{},
 		flush:    make(chan struct{}, 1),
 	}
