@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 )
 
@@ -189,5 +190,5 @@ func TestEarlyFrameIsRead(t *testing.T) {
 	_, err = r.Read(got)
 	require.NoError(t, err)
 	require.Equal(t, byte(0x88), got[0], "a close frame")
-	require.Equal(t, 3003, int(got[2])<<8|int(got[3]))
+	require.EqualValues(t, wire.CloseNoAuth, int(got[2])<<8|int(got[3]))
 }
