@@ -177,6 +177,7 @@ describe("reducer", () => {
     const s = run([processState([], { closed: [closed(a, "allowed")] })], start(a));
     const ack = (stage: string): ServerFrame => ({ type: "delivery", cursor: "d", request_id: "a", key: a.key, session_key: KEY, v: 1, stage, decision_id: "d", at: at(9) });
     expect(run([ack("delivered"), ack("delivered"), ack("applied")], s).items[a.key]?.trail.map((t) => t.stage)).toEqual(["delivered", "applied"]);
+    expect(run([ack("refused"), ack("delivered")], s).items[a.key]?.trail.map((t) => t.stage), "whichever is heard of first").toEqual(["delivered", "refused"]);
   });
 
   it("an equal id under another owner is another thing", () => {

@@ -280,8 +280,10 @@ function patch(s: State, key: string, change: Partial<Item>): State {
   return item ? { ...s, items: { ...s.items, [key]: { ...item, ...change } } } : s;
 }
 
+// A later stage may be heard of first: of the earlier one by what is fetched.
 function addAck(trail: Ack[], ack: Ack): Ack[] {
-  return trail.some((t) => t.stage === ack.stage) ? trail : [...trail, ack];
+  if (trail.some((t) => t.stage === ack.stage)) return trail;
+  return ack.stage === "delivered" ? [ack, ...trail] : [...trail, ack];
 }
 
 function say(s: State, text: string): State {
