@@ -145,6 +145,14 @@ describe("socket", () => {
     s.close();
   });
 
+  it("B-27: a line on which nothing ever came, not even a hello, is given up sooner", () => {
+    const s = make();
+    last().onopen?.();
+    vi.advanceTimersByTime(35_000);
+    expect(sockets.length).toBeGreaterThan(1);
+    s.close();
+  });
+
   it("waits with full jitter below a growing cap", () => {
     expect(backoff(0, () => 1)).toBe(500);
     expect(backoff(3, () => 1)).toBe(4000);

@@ -41,6 +41,8 @@ export interface Transport {
 const SILENCE = 60_000;
 /** After a tab slept, less trust: ms of silence that are still believed. */
 const SILENCE_ON_RESUME = 30_000;
+/** A line on which the gateway never said hello is no line: ms until another one is tried. */
+const SILENCE_ON_DIAL = 20_000;
 
 export abstract class Link implements Transport {
   private handlers: Handlers | undefined;
@@ -68,7 +70,7 @@ export abstract class Link implements Transport {
     this.handlers = h;
     this.closed = false;
     this.attempt = 0;
-    this.watch = setInterval(() => this.checkSilence(SILENCE), 10_000);
+    this.watch = setInterval(() => this.checkSilence(this.ready ? SILENCE : SILENCE_ON_DIAL), 10_000);
     this.dial();
   }
 
