@@ -49,6 +49,7 @@ routes:
 		kills[i] = b.childWithLease(t, cfg, 3*time.Second)
 	}
 	stop, stopped := make(chan struct{}), make(chan int)
+	kill := make(chan struct{}, 1) // tells of kills, those that nobody waits for once
 	go func() {
 		killed := 0
 		for {
@@ -62,6 +63,10 @@ routes:
 			kills[i]()
 			killed++
 			kills[i] = b.childWithLease(t, cfg, 3*time.Second)
+			select {
+			case kill <- struct{}{}:
+			default:
+			}
 		}
 	}()
 	decided := map[int]bool{}
@@ -71,8 +76,8 @@ routes:
 			b.end(t, newRef(j), summary(newRef(j), time.Now()), hitl.Allowed, ada)
 			decided[j] = true
 		}
-		if i%10 == 0 { // it takes a few seconds, so that there are kills enough
-			time.Sleep(100 * time.Millisecond)
+		if i%20 == 0 { // somebody is killed all the while
+			<-kill
 		}
 	}
 	close(stop)

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
@@ -91,17 +90,7 @@ func (c *command) say(format string, args ...any) {
 
 // print writes v as JSON, or else its table.
 func (c *command) print(v any, table func(w io.Writer)) error {
-	if *c.json {
-		raw, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(c.Out, cli.Safe(string(raw)))
-		return err
-	}
-	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	table(w)
-	return w.Flush()
+	return cli.Print(c.Out, *c.json, v, table)
 }
 
 // call calls the gateway. in and out may be nil.

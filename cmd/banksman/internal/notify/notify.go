@@ -5,7 +5,6 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
@@ -256,15 +254,5 @@ func (c *command) claim(ctx context.Context, l *notifier.Ledger, ref subject.Ref
 }
 
 func (c *command) print(v any, table func(io.Writer)) error {
-	if c.json {
-		raw, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(c.Out, cli.Safe(string(raw)))
-		return err
-	}
-	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	table(w)
-	return w.Flush()
+	return cli.Print(c.Out, c.json, v, table)
 }
