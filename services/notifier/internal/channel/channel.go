@@ -118,3 +118,9 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string { return p.Text }
+
+// FieldError names what is wrong with a channel's configuration, without its
+// value.
+type FieldError struct{ Field, Problem string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }

@@ -1,4 +1,4 @@
-package webhook
+package web
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // errAddress: the name leads to an address that must not be called.
 var errAddress = errors.New("address is not allowed")
 
-// never are networks that no webhook can be served from.
+// never are networks that nobody can be served from.
 var never = prefixes(
 	"0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
 	"203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
