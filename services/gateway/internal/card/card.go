@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/command"
 )
 
 const (
@@ -33,6 +34,10 @@ type Admission struct {
 	Policy      hitl.Policy
 	RiskReason  string
 	Card        *hitl.Card // of what is decided: what was said of it then, where that is known
+
+	// Reading is the shell text taken apart, where the policy did that already.
+	// It is large: nothing that lasts keeps it.
+	Reading *command.Reading
 }
 
 // Summarize makes the list form of a request, from data only.
@@ -69,9 +74,9 @@ func Said(r *hitl.Request, a Admission) *hitl.Card {
 	if a.Card != nil {
 		return a.Card
 	}
-	read := reading(r)
+	read := reading(r, a)
 	c := &hitl.Card{
-		V: shown.Version, Headline: headline(r, a, &read), Risk: a.Policy.Risk, RiskReason: a.RiskReason, Irreversible: read.Gone(),
+		V: shown.Version, Headline: headline(r, a, read), Risk: a.Policy.Risk, RiskReason: a.RiskReason, Irreversible: read.Gone(),
 		Verbs: []string{hitl.VerbDeny, hitl.VerbDismiss}, Scopes: []string{"once"},
 	}
 	if k, ok := hitl.LookupKind(r.Kind); ok {
@@ -80,7 +85,7 @@ func Said(r *hitl.Request, a Admission) *hitl.Card {
 	if len(r.Suggestions) > 0 && string(r.Suggestions) != "null" && string(r.Suggestions) != "[]" {
 		c.Scopes, c.Grants = append(c.Scopes, "session"), grants(r.Suggestions)
 	}
-	c.Parts, c.MoreParts = parts(&read)
+	c.Parts, c.MoreParts = parts(read)
 	if d := Deadline(r, a.RequestedAt); !d.IsZero() {
 		d = d.UTC()
 		c.ExpiresAt = &d

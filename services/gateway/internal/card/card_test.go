@@ -20,7 +20,7 @@ import (
 func summaryOf(t *testing.T, r *hitl.Request) wire.Summary {
 	t.Helper()
 	a := Admission{Ref: subject.NewRef("default", "agents", "id"), RequestedAt: time.Unix(1_000_000, 0).UTC(), Attempt: 1}
-	a.Policy, a.RiskReason = (&policy.Policy{}).Assess(r)
+	a.Policy, a.RiskReason, a.Reading = (&policy.Policy{}).Assess(r)
 	return Summarize(r, "digest", a)
 }
 

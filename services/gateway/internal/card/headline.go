@@ -16,14 +16,17 @@ import (
 const maxHeadline = 360
 
 // reading is the shell text of a request, taken apart; empty without one.
-func reading(r *hitl.Request) command.Reading {
-	if r.Tool == nil {
-		return command.Reading{}
+func reading(r *hitl.Request, a Admission) *command.Reading {
+	if a.Reading != nil {
+		return a.Reading
 	}
-	if text := policy.Command(r.Tool); text != "" {
-		return command.Read(text)
+	var read command.Reading
+	if r.Tool != nil {
+		if text := policy.Command(r.Tool); text != "" {
+			read = command.Read(text)
+		}
 	}
-	return command.Reading{}
+	return &read
 }
 
 // parts are the commands of a shell text that runs more than one.

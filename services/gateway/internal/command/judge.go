@@ -153,7 +153,7 @@ func (w *reader) judged(words []word, in feed) []effect {
 		return reads(p, a)
 	}
 	for _, x := range a.rest {
-		if secret.MatchString(x.text) {
+		if isSecret(x.text) {
 			return one("high", "handles what is meant to stay secret", "use "+name(x.text), false)
 		}
 	}
@@ -163,16 +163,18 @@ func (w *reader) judged(words []word, in feed) []effect {
 	return one("medium", runs, "", false)
 }
 
+// wrappers only run another command; with the flags that have a value.
+var wrappers = map[string][]string{
+	"sudo": {"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U"}, "doas": {"-u", "-C"}, "pkexec": {"--user"}, "runuser": {"-u"},
+	"env": {"-u", "-C", "-S"}, "nohup": {}, "nice": {"-n"}, "ionice": {"-c", "-n"}, "command": {}, "exec": {"-a"}, "builtin": {}, "time": {"-f", "-o"},
+	"timeout": {"-s", "-k"}, "stdbuf": {"-i", "-o", "-e"}, "setsid": {}, "unbuffer": {}, "caffeinate": {}, "watch": {"-n"}, "chroot": {}, "flock": {},
+	"busybox": {}, "systemd-run": {"-p", "-u"}, "su": {},
+}
+
 // wrapped is the command inside a command that only runs another. inner is nil
 // where p is none of these.
 func wrapped(p string, a args) (inner []word, prefix string) {
-	with := map[string][]string{
-		"sudo": {"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U"}, "doas": {"-u", "-C"}, "pkexec": {"--user"}, "runuser": {"-u"},
-		"env": {"-u", "-C", "-S"}, "nohup": {}, "nice": {"-n"}, "ionice": {"-c", "-n"}, "command": {}, "exec": {"-a"}, "builtin": {}, "time": {"-f", "-o"},
-		"timeout": {"-s", "-k"}, "stdbuf": {"-i", "-o", "-e"}, "setsid": {}, "unbuffer": {}, "caffeinate": {}, "watch": {"-n"}, "chroot": {}, "flock": {},
-		"busybox": {}, "systemd-run": {"-p", "-u"}, "su": {},
-	}
-	flags, ok := with[p]
+	flags, ok := wrappers[p]
 	if !ok {
 		return nil, ""
 	}
@@ -474,7 +476,7 @@ var readers = strings.Fields("ls cat pwd head tail wc grep egrep fgrep echo prin
 func reads(p string, a args) []effect {
 	unknown := false
 	for _, x := range a.all {
-		if Sensitive.MatchString(x.text) || secret.MatchString(x.text) {
+		if Sensitive.MatchString(x.text) || isSecret(x.text) {
 			return one("high", "reads what is meant to stay secret", "read "+name(x.text), false)
 		}
 		unknown = unknown || x.open && slices.Contains([]string{"cat", "head", "tail", "grep", "egrep", "fgrep", "jq", "diff", "cut"}, p)
@@ -486,3 +488,10 @@ func reads(p string, a args) []effect {
 }
 
 var secret = regexp.MustCompile(`(^|/)\.(ssh|aws|gnupg)(/|$)|(^|/)(id_(rsa|ed25519|ecdsa|dsa)|\.netrc|\.npmrc|\.pgpass|credentials|shadow|\.kube/config|\.docker/config\.json)$|\.pem$`)
+
+// isSecret is the expression behind what is cheap to look for and in all that
+// it finds: it is asked of each word of each command.
+func isSecret(text string) bool {
+	return (strings.ContainsRune(text, '.') || strings.Contains(text, "id_") || strings.Contains(text, "credentials") || strings.Contains(text, "shadow")) &&
+		secret.MatchString(text)
+}

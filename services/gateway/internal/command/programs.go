@@ -49,7 +49,7 @@ func init() {
 				return nil
 			}
 			for _, x := range a.rest[:len(a.rest)-1] {
-				if secret.MatchString(x.text) {
+				if isSecret(x.text) {
 					return one("high", "reads what is meant to stay secret", "copy "+name(x.text), false)
 				}
 			}

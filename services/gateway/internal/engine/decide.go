@@ -131,7 +131,7 @@ func (e *Engine) edited(t *record.Target, c *hitl.Content) string {
 	r, tool := *t.Request, *t.Request.Tool
 	tool.Input = c.UpdatedInput
 	r.Tool = &tool
-	if now, _ := e.policy.Assess(&r); policy.Worse(now.Risk, t.Policy.Risk) {
+	if now, _, _ := e.policy.Assess(&r); policy.Worse(now.Risk, t.Policy.Risk) {
 		return now.Risk
 	}
 	return ""

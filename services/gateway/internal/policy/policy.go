@@ -25,58 +25,59 @@ const AgentSays = "the agent says so"
 // for example.
 type Policy struct{ Critical []string }
 
-// Assess returns the policy record of a request and why it has its risk.
-func (p *Policy) Assess(r *hitl.Request) (hitl.Policy, string) {
-	level, reason := p.assess(r)
+// Assess returns the policy record of a request and why it has its risk, and
+// its shell text taken apart where that was needed.
+func (p *Policy) Assess(r *hitl.Request) (hitl.Policy, string, *command.Reading) {
+	level, reason, read := p.assess(r)
 	if command.Rank(r.Risk) > command.Rank(level) {
 		level, reason = r.Risk, AgentSays
 	}
-	return hitl.Policy{Version: Version, Risk: level}, reason
+	return hitl.Policy{Version: Version, Risk: level}, reason, read
 }
 
 // Worse reports whether one risk is above another.
 func Worse(risk, than string) bool { return command.Rank(risk) > command.Rank(than) }
 
-func (p *Policy) assess(r *hitl.Request) (level, reason string) {
+func (p *Policy) assess(r *hitl.Request) (level, reason string, read *command.Reading) {
 	if r.Tool == nil {
-		return "low", ""
+		return "low", "", nil
 	}
 	input := texts(r.Tool.Input)
 	for _, word := range p.Critical {
 		if word != "" && strings.Contains(input, word) {
-			return "critical", "touches Banksman's own data"
+			return "critical", "touches Banksman's own data", nil
 		}
 	}
 	if l, ok := link.Read(r.Tool.Name, r.Tool.Input); ok {
 		if l.Caution != "" {
-			return "high", l.Caution
+			return "high", l.Caution, nil
 		}
-		return "medium", "opens a web page in your browser"
+		return "medium", "opens a web page in your browser", nil
 	}
 	text, path := Command(r.Tool), member(r.Tool, "file_path", "Write", "Edit", "MultiEdit")
 	if r.Tool.Name == "NotebookEdit" {
 		path = member(r.Tool, "notebook_path", "NotebookEdit")
 	}
 	if len(text) > command.Max || len(path) > command.Max {
-		return "high", "too long to judge"
+		return "high", "too long to judge", nil
 	}
 	switch r.Tool.Name {
 	case "Bash":
-		read := command.Read(text)
-		return read.Level, read.Reason
+		sh := command.Read(text)
+		return sh.Level, sh.Reason, &sh
 	case "Read", "Glob", "Grep", "LS":
-		return "low", "only reads"
+		return "low", "only reads", nil
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":
 		if command.Sensitive.MatchString(path) {
-			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", command.Sensitive.FindString(path))
+			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", command.Sensitive.FindString(path)), nil
 		}
-		return "medium", "changes a file"
+		return "medium", "changes a file", nil
 	case "ExitPlanMode":
-		return "medium", "lets the agent start on its plan"
+		return "medium", "lets the agent start on its plan", nil
 	case "WebFetch", "WebSearch":
-		return "medium", "talks to the network"
+		return "medium", "talks to the network", nil
 	}
-	return "medium", ""
+	return "medium", "", nil
 }
 
 // Command is the shell text that a tool runs, if any.

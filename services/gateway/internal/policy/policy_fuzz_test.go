@@ -29,7 +29,7 @@ func FuzzAssess(f *testing.F) {
 			return // no request holds it
 		}
 		assess := func(input []byte, hint string) (string, string) {
-			got, reason := p.Assess(&hitl.Request{Risk: hint, Tool: &hitl.Tool{Name: tool, Input: input}})
+			got, reason, _ := p.Assess(&hitl.Request{Risk: hint, Tool: &hitl.Tool{Name: tool, Input: input}})
 			require.Contains(t, command.Levels, got.Risk)
 			require.Equal(t, Version, got.Version)
 			return got.Risk, reason

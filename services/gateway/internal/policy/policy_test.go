@@ -36,7 +36,7 @@ func TestAssess(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := p.Assess(&hitl.Request{Risk: tc.hint, Tool: &hitl.Tool{Name: tc.tool, Input: json.RawMessage(tc.input)}})
+			got, _, _ := p.Assess(&hitl.Request{Risk: tc.hint, Tool: &hitl.Tool{Name: tc.tool, Input: json.RawMessage(tc.input)}})
 			require.Equal(t, tc.want, got.Risk)
 		})
 	}

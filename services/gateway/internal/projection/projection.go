@@ -106,8 +106,11 @@ type Entry struct {
 // NewEntry prepares a request for the open set. It is where the work is, and
 // needs no lock.
 func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Entry {
+	kept := a.Card
+	a.Card = card.Said(r, a) // once, for both
 	en := NewListed(r, len(raw), digest, a)
 	en.summary.Body = card.Small(card.Body(r, raw, a))
+	en.Card = kept
 	if len(raw) <= wire.MaxInline {
 		en.raw = raw
 	}
@@ -118,10 +121,12 @@ func NewEntry(r *hitl.Request, raw []byte, digest string, a card.Admission) *Ent
 // neither its bytes (size of them) nor its body are kept, and both are read when
 // somebody asks for them.
 func NewListed(r *hitl.Request, size int, digest string, a card.Admission) *Entry {
-	return &Entry{
+	en := &Entry{
 		Admission: a, session: subject.NewSession(r.Tenant, r.Owner, r.SessionID), size: size,
 		summary: card.Summarize(r, digest, a), deadline: card.Deadline(r, a.RequestedAt),
 	}
+	en.Reading = nil
+	return en
 }
 
 // Summary is the interaction's list form.

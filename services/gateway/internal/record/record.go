@@ -91,7 +91,7 @@ func read(p *policy.Policy, ref subject.Ref, m journal.Message, parse func([]byt
 	case r.ID != hitl.ID(r.Tenant, r.Owner, r.Key, a.Attempt):
 		return nil, a, hitl.Invalid("id", "does not follow from tenant, owner, key and attempt")
 	}
-	a.Policy, a.RiskReason = p.Assess(r)
+	a.Policy, a.RiskReason, a.Reading = p.Assess(r)
 	return r, a, nil
 }
 
@@ -114,7 +114,7 @@ func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hit
 	if err != nil {
 		return nil, a, err
 	}
-	_, a.RiskReason = p.Assess(r)
+	_, a.RiskReason, a.Reading = p.Assess(r)
 	return r, a, nil
 }
 
