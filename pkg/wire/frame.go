@@ -32,6 +32,7 @@ const (
 	TypeInterrupt    = "interrupt"
 	TypeStopSession  = "stop_session"
 	TypeSetMode      = "set_mode"
+	TypeSeen         = "seen"
 	TypePong         = "pong"
 )
 
@@ -288,6 +289,8 @@ type Client struct {
 	ProjectID string `json:"project_id,omitempty"`
 	Tenant    string `json:"tenant,omitempty"`
 	Pool      string `json:"pool,omitempty"`
+	// Seen.
+	Requests []string `json:"requests,omitempty"`
 }
 
 // Error is the body of an HTTP error. Code is stable; Error is for people.

@@ -73,3 +73,12 @@ type Services struct {
 type SessionStarted struct {
 	SessionID string `json:"session_id"`
 }
+
+// MaxSeen is how many interactions one Seen names at most.
+const MaxSeen = 50
+
+// Seen says which interactions a person has before their eyes now, by ids or keys, at
+// most MaxSeen: on a page that is visible and has the focus.
+type Seen struct {
+	Requests []string `json:"requests"`
+}

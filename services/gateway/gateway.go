@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
@@ -30,6 +31,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
+	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
@@ -191,7 +193,11 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	g.door, err = door.New(door.Options{
 		Engine: g.engine, Asker: desk, History: past,
 		NotifierListens: func(ctx context.Context) (bool, error) { return records.NotifierListens(ctx, o.Tenant) },
-		Auth:            g.auth, Visits: g.visits, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Presence: presence.New(presence.Options{
+			Waiting: g.engine.Waiting, Logger: g.log,
+			Tell: func(r subject.Ref) error { return g.conn.Publish(subject.Seen(r), nil) },
+		}),
+		Auth: g.auth, Visits: g.visits, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})

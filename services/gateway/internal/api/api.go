@@ -44,6 +44,8 @@ type Engine interface {
 	Interaction(ctx context.Context, id string) (*wire.Interaction, error)
 	// Interactions lists: state pending (oldest first) or closed (newest first).
 	Interactions(ctx context.Context, state string, limit int) ([]wire.Interaction, error)
+	// Waiting finds one that waits by its id or key, in memory.
+	Waiting(id string) (wire.Summary, bool)
 	// Decide is the one way to decide.
 	Decide(ctx context.Context, a Attempt) wire.Receipt
 	// Asked reads a request as it was asked, by its id or key, open or decided.

@@ -2,10 +2,8 @@ package door
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -57,14 +55,4 @@ func statusOfCode(code string) int {
 		return http.StatusTooManyRequests
 	}
 	return statusOf(hitl.Status(code))
-}
-
-// unread answers for a body that could not be read.
-func unread(w http.ResponseWriter, err error, limit int64) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		fail(w, http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-		return
-	}
-	fail(w, http.StatusBadRequest, string(hitl.BadInput), "the body could not be read")
 }

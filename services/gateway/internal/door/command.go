@@ -34,3 +34,10 @@ func (d *Door) command(kind string) signedIn {
 		answer(w, rec, wire.OK{OK: true})
 	}
 }
+
+func (d *Door) seen(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
+	var in wire.Seen
+	if read(w, r, maxSmall, &in) {
+		answer(w, wire.Receipt{Receipt: d.Presence.See(sess, in.Requests)}, wire.OK{OK: true})
+	}
+}

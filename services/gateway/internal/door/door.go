@@ -13,17 +13,19 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/door/httpjson"
 	"github.com/banksman/banksman/services/gateway/internal/door/origin"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/history"
+	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
-// Options wire a Door. Engine, Asker, History, NotifierListens, Auth, Visits, Rules,
-// Logger, Web and Hosts are required.
+// Options wire a Door. Engine, Asker, History, NotifierListens, Presence, Auth, Visits,
+// Rules, Logger, Web and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
@@ -33,11 +35,13 @@ type Options struct {
 	}
 	// NotifierListens reports whether a notifier waits for the next event.
 	NotifierListens func(context.Context) (bool, error)
-	Auth            *auth.Store
-	Visits          *visit.Log
-	Rules           *rulebook.Desk
-	Logger          *slog.Logger
-	Web             fs.FS // the built web app
+	// Presence passes on what people have before their eyes.
+	Presence *presence.Desk
+	Auth     *auth.Store
+	Visits   *visit.Log
+	Rules    *rulebook.Desk
+	Logger   *slog.Logger
+	Web      fs.FS // the built web app
 	// Hosts are the values of the Host header that are served.
 	Hosts []string
 	// BaseURL is the address people use; its origin is trusted.
@@ -70,7 +74,7 @@ type Door struct {
 func New(o Options) (*Door, error) {
 	o.Limits = o.Limits.WithDefaults()
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
-	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool}
+	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool, Presence: o.Presence}
 	d.hub = socket.NewHub(socket.Options{
 		Desk: d.desk, Auth: o.Auth, Visits: o.Visits, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})
@@ -80,7 +84,7 @@ func New(o Options) (*Door, error) {
 	}
 	mux := http.NewServeMux()
 	others := origin.New(o.Origins)
-	mux.Handle("/api/", others.Share(jsonErrors(d.routes())))
+	mux.Handle("/api/", others.Share(httpjson.Errors(d.routes())))
 	mux.Handle("/"+elementsFile, others.Share(web))
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, wire.OK{OK: true}) },

@@ -379,6 +379,16 @@ func (f *fake) Interaction(_ context.Context, id string) (*wire.Interaction, err
 	return &ix, nil
 }
 
+func (f *fake) Waiting(id string) (wire.Summary, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, err := f.find(id)
+	if err != nil || a.decision != nil {
+		return wire.Summary{}, false
+	}
+	return a.summary, true
+}
+
 func (f *fake) Asked(_ context.Context, id string) (*api.Asked, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,11 +23,13 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/contract/contracttest"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
@@ -136,6 +138,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 		Limits: socket.Limits{Tick: 5 * time.Millisecond},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+	o.Presence = presence.New(presence.Options{Waiting: h.fake.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
 	nc, _ := servers.Load(store)
 	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Rights})
 	require.NoError(t, err)

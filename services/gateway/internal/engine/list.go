@@ -32,6 +32,16 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 	return nil, hitl.Invalid("state", "must be pending or closed")
 }
 
+// Waiting implements api.Engine.
+func (e *Engine) Waiting(id string) (wire.Summary, bool) {
+	ref, err := e.view.Lookup(id)
+	if err != nil {
+		return wire.Summary{}, false
+	}
+	p, ok := e.view.Pending(ref)
+	return p.Summary, ok && !p.Decided
+}
+
 // Interaction implements api.Engine.
 func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {
 	ref, err := e.view.Lookup(id)

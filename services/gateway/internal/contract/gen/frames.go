@@ -45,6 +45,7 @@ var clientFrames = []struct {
 	{wire.TypeInterrupt, "Interrupt", "Ends the turn that a session is in.", []string{"session_id"}, []string{"ref", "command_id"}},
 	{wire.TypeStopSession, "StopSession", "Ends a session.", []string{"session_id"}, []string{"ref", "command_id"}},
 	{wire.TypeSetMode, "SetMode", "Changes how a session asks.", []string{"session_id", "mode"}, []string{"ref", "command_id"}},
+	{wire.TypeSeen, "Seen", "Says which interactions a person has before their eyes now, by ids or keys, at most 50: on a page that is visible and has the focus. It has a receipt where it has a ref, or cannot be used.", []string{"requests"}, []string{"ref"}},
 	{wire.TypePong, "Pong", "Answers a ping.", nil, nil},
 }
 

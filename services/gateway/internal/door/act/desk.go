@@ -16,15 +16,17 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
-// Desk takes what people want to the engine. Engine, Auth and Logger are
+// Desk takes what people want to the engine. Engine, Auth, Presence and Logger are
 // required.
 type Desk struct {
-	Engine api.Engine
-	Auth   *auth.Store
-	Logger *slog.Logger
+	Engine   api.Engine
+	Auth     *auth.Store
+	Presence *presence.Desk
+	Logger   *slog.Logger
 	// DefaultCwd is where a new session runs that names no directory.
 	DefaultCwd string
 	// Tenant and Pool are where sessions start that name none.

@@ -25,6 +25,11 @@ func (s *socket) handle(raw []byte) {
 	}
 	switch f.Type {
 	case wire.TypePong:
+	case wire.TypeSeen:
+		// It comes often: a word back is for who asks, and for what is wrong.
+		if rec := s.h.o.Desk.Presence.See(s.session, f.Requests); f.Ref != "" || rec.Status != hitl.Accepted {
+			s.receipt(wire.Receipt{Ref: f.Ref, Receipt: rec})
+		}
 	case wire.TypeSubscribe:
 		s.subscribe(&f)
 	case wire.TypeUnsubscribe:

@@ -14,6 +14,7 @@ import type { Renderer } from "./kinds";
 import { Others } from "./Others";
 import { Receipt } from "./Receipt";
 import { useNow } from "./useNow";
+import { useOnScreen } from "./useOnScreen";
 import { FormCard, QuestionCard } from "./wanted";
 import { atDeadline, clock, origin, receiptLine, span, waitsFor } from "./words";
 
@@ -98,6 +99,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
   const handlers = useCardKeys(() => (item.closed ? {} : keys.current));
   const hold = useHeldHeight(item.closed);
   useKeptFocus(hold.ref, card === "sending");
+  useOnScreen(hold.ref, key, !item.closed);
 
   const needsBody = !item.closed && !summary.body && item.load === "idle";
   useEffect(() => {

@@ -4,6 +4,7 @@ import type { CardState, Item, Say } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useCardKeys } from "../cards/keys";
 import { Badge } from "../cards/Receipt";
+import { useOnScreen } from "../cards/useOnScreen";
 import { clock, origin, receiptLine, span } from "../cards/words";
 import { Button } from "../ui/controls";
 import { answerWith, peek, rowOffer, selectable } from "./row";
@@ -39,6 +40,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
   useLayoutEffect(() => {
     if (!item.closed) height.current = ref.current?.offsetHeight ?? 0;
   });
+  useOnScreen(ref, key, !item.closed);
   const offer = rowOffer(summary);
   const lacks = !item.closed && !summary.body && item.load === "idle" && (summary.risk === "low" || summary.kind === "question");
   useEffect(() => {

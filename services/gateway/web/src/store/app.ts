@@ -1,6 +1,6 @@
 // What a screen may do: the client, and what belongs to this page alone.
 // Components get this object and know no transport.
-import { Client, type Command, Gateway, GatewayError, LoginToken, NotConnectedError, NoWordError, pageStorage, type Receipt, resumeWithPage, type Transport, WebSocketTransport } from "@banksman/client";
+import { Client, type Command, Gateway, GatewayError, LoginToken, NotConnectedError, NoWordError, pageStorage, Presence, type Receipt, resumeWithPage, type Transport, WebSocketTransport } from "@banksman/client";
 import { sessionHref } from "../ui/route";
 import { Bell } from "./bell";
 import { type Cards, responder } from "./cards";
@@ -54,6 +54,7 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     store: client.store,
     client,
     drafts: client.drafts,
+    presence: new Presence(client),
     respond: responder(client),
     embedded: false,
     gateway: api,

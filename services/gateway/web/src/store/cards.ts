@@ -1,10 +1,12 @@
-import type { Client, Drafts, Say, Store } from "@banksman/client";
+import type { Client, Drafts, Presence, Say, Store } from "@banksman/client";
 
 /** What the cards need, wherever they stand. */
 export interface Cards {
   store: Store;
   client: Client;
   drafts: Drafts;
+  /** What of it is before somebody's eyes. */
+  presence: Pick<Presence, "watch">;
   /** Sends an answer; what becomes of it shows in the state. */
   respond(key: string, say: Say): void;
   /** In a page of somebody else's, which may cut the card off anywhere. */

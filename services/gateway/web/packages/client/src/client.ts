@@ -18,7 +18,7 @@ export type Say = Pick<ClientFrame, "decision" | "answers" | "action" | "message
 };
 
 /** A command to a session, or the start of one. */
-export type Command = Omit<ClientFrame, "type" | "ref"> & { type: Exclude<ClientType, "auth" | "pong" | "subscribe" | "unsubscribe" | "pending_request_response"> };
+export type Command = Omit<ClientFrame, "type" | "ref"> & { type: Exclude<ClientType, "auth" | "pong" | "seen" | "subscribe" | "unsubscribe" | "pending_request_response"> };
 
 /** No word for so long: it may be sent again. Milliseconds. */
 export const UNSURE_AFTER = 5_000;
@@ -168,6 +168,11 @@ export class Client extends Emitter<ClientEvents> {
     const frame: ClientFrame = { command_id: newId(), ...command, ref: newId() };
     if (!this.transport.send(frame)) throw new NotConnectedError();
     return within(o.signal, this.await(frame, COMMAND_LIMIT));
+  }
+
+  /** Says that a person has these requests before their eyes, at most 50. A hint: false, or a loss on the way, only means that somebody may be alerted who need not be. */
+  seen(keys: readonly string[]): boolean {
+    return this.transport.send({ type: "seen", requests: [...keys] });
   }
 
   /** Fetches an interaction with its body. It resolves when it is known, or cannot be: item says which. */

@@ -4,7 +4,7 @@ import { type Call, Link } from "./transport.ts";
 import { CLOSE_TOO_MANY, type ClientFrame, type ClientType, type InFrame, type Interaction, type Receipt, type Status } from "./wire.ts";
 
 export type DecideFrame = ClientFrame & { type: "pending_request_response"; request_id: string };
-export type CommandFrame = ClientFrame & { type: Exclude<ClientType, "auth" | "subscribe" | "unsubscribe" | "pending_request_response" | "pong"> };
+export type CommandFrame = ClientFrame & { type: Exclude<ClientType, "auth" | "seen" | "subscribe" | "unsubscribe" | "pending_request_response" | "pong"> };
 
 /**
  * What a host hands over whose program holds the interactions itself, such as an
@@ -23,6 +23,8 @@ export interface Host {
   subscribe(session: string, o: { from: string; signal: AbortSignal }, onFrames: (frames: InFrame[]) => void): Promise<void>;
   decide(frame: DecideFrame, o: { signal: AbortSignal }): Promise<Receipt>;
   command(frame: CommandFrame, o: { signal: AbortSignal }): Promise<Receipt>;
+  /** A person has these before their eyes. A host without it has nobody to alert. */
+  seen?(keys: readonly string[], o: { signal: AbortSignal }): Promise<void>;
   interaction(key: string, o?: Call): Promise<Interaction>;
   interactions(state: "pending" | "closed", limit: number, o?: Call): Promise<Interaction[]>;
 }
@@ -69,6 +71,9 @@ export class DirectTransport extends Link {
       case "unsubscribe":
         this.unfollow(frame.session_id ?? "");
         if (frame.ref) this.say(frame, { status: "accepted" });
+        break;
+      case "seen":
+        this.host.seen?.(frame.requests ?? [], this.life).catch(() => undefined); // a hint
         break;
       case "pending_request_response":
         void this.answer(frame, (o) => this.host.decide(frame as DecideFrame, o));

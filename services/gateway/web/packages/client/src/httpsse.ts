@@ -68,6 +68,10 @@ class HttpHost implements Host {
     return { status: "accepted" };
   }
 
+  async seen(keys: readonly string[], o: { signal: AbortSignal }): Promise<void> {
+    await this.http.call("POST", "/api/seen", { body: { requests: keys }, ...o });
+  }
+
   interaction(key: string, o?: Call): Promise<Interaction> {
     return this.http.interaction(key, o);
   }

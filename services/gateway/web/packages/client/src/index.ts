@@ -5,6 +5,7 @@ export { type AnswerDraft, type Draft, Drafts, draftText, type KeyValue, memoryS
 export { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
 export { type CliLoginRequest, type DecisionPage, type DecisionSearch, Gateway, type GatewayOptions } from "./http.ts";
 export { type HttpOptions, HttpTransport } from "./httpsse.ts";
+export { Presence, TELL_EVERY, UNATTENDED } from "./presence.ts";
 export { type Action, reduce } from "./reducer.ts";
 export { type SocketOptions, WebSocketTransport } from "./socket.ts";
 export * from "./state.ts";

@@ -86,6 +86,7 @@ export type ClientFrame =
   | Interrupt
   | StopSession
   | SetMode
+  | Seen
   | Pong;
 /**
  * A frame that a gateway sends.
@@ -2046,6 +2047,20 @@ export interface RulePreview {
  */
 export interface RulesChanged {
   type: "rules_changed";
+}
+/**
+ * Says which interactions a person has before their eyes now, by ids or keys, at most 50: on a page that is visible and has the focus. It has a receipt where it has a ref, or cannot be used.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Seen".
+ */
+export interface Seen {
+  type: "seen";
+  requests: string[];
+  /**
+   * echoed in the receipt
+   */
+  ref?: string;
 }
 /**
  * Services tells who stands ready beside the gateway.

@@ -310,6 +310,22 @@ describe.each(Object.entries(worlds))("D0-30 over %s", (_name, make) => {
     expect(w.memory.carriedOut.every((f) => (f as ClientFrame).command_id)).toBe(true);
   });
 
+  it("what a person has before their eyes arrives with who it is, without a word back", async () => {
+    const w = await world(make);
+    const [a, b] = [bash("a"), bash("b")];
+    w.memory.ask(a);
+    w.memory.ask(b);
+    const c = w.client("T-ada");
+    const words: InFrame[] = [];
+    c.on("receipt", (r) => words.push(r));
+    await c.ready();
+    expect(c.seen([a.key, b.key])).toBe(true);
+    await vi.waitFor(() => expect(w.memory.looks).toEqual([[ada.id, a.key], [ada.id, b.key]]), 10_000);
+    expect(words).toEqual([]);
+    c.stop();
+    expect(c.seen([a.key])).toBe(false);
+  });
+
   it("the history, and one that is not there", async () => {
     const w = await world(make);
     const a = bash("a");

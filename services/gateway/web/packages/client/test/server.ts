@@ -72,6 +72,9 @@ export async function serve(memory: MemoryGateway, people: Map<string, Principal
         case "unsubscribe":
           subs.get(f.session_id!)?.abort();
           return;
+        case "seen":
+          void host.seen!(f.requests ?? [], life);
+          return;
         case "pending_request_response":
           void answer(f, host.decide(f as DecideFrame, life));
           return;
@@ -126,6 +129,11 @@ export async function serve(memory: MemoryGateway, people: Map<string, Principal
       } else {
         const body = JSON.parse(await text(req)) as object;
         const commands: Record<string, CommandFrame["type"]> = { message: "send_message", interrupt: "interrupt", stop: "stop_session", mode: "set_mode" };
+        if (url.pathname === "/api/seen") {
+          await host.seen!((body as { requests: string[] }).requests, gone);
+          end(200, { ok: true });
+          return;
+        }
         let said: Receipt;
         if (part[0] === "interactions") {
           said = await host.decide({ ...body, type: "pending_request_response", request_id: part[1]! }, gone);

@@ -1,5 +1,5 @@
 import type { Client, Decision, Item, Outcome } from "@banksman/client";
-import { isMe } from "@banksman/client";
+import { isMe, Presence } from "@banksman/client";
 import { StrictMode } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { type Cards, responder } from "../../../src/store/cards";
@@ -79,7 +79,7 @@ abstract class BanksmanElement extends HTMLElement {
   private begin(): void {
     if (this.leave || !this.isConnected) return;
     let release: () => void = () => undefined;
-    if (this.ownClient) this.link = { client: this.ownClient, gateway: this.getAttribute("src") ?? "", speaker: undefined };
+    if (this.ownClient) this.link = { client: this.ownClient, presence: new Presence(this.ownClient), gateway: this.getAttribute("src") ?? "", speaker: undefined };
     else {
       const got = acquire({ src: this.getAttribute("src") ?? "", token: this.token, transport: this.getAttribute("transport") ?? "" });
       this.link = got.link;
@@ -112,11 +112,12 @@ abstract class BanksmanElement extends HTMLElement {
   private draw(): void {
     const { link } = this;
     if (!link || !this.drawn) return;
-    const { client, gateway } = link;
+    const { client, presence, gateway } = link;
     const cards: Cards = {
       client,
       store: client.store,
       drafts: client.drafts,
+      presence,
       respond: responder(client),
       embedded: true,
       sessionLink: (key) => ({ href: `${gateway}/${sessionHref(key)}`, target: "_blank", rel: "noreferrer" }),

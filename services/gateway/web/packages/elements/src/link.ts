@@ -1,9 +1,10 @@
 // Clients that elements of one page share: as many elements as there are, one
 // connection for each gateway and token.
-import { Client, HttpTransport, LoginToken, pageStorage, WebSocketTransport } from "@banksman/client";
+import { Client, HttpTransport, LoginToken, pageStorage, Presence, WebSocketTransport } from "@banksman/client";
 
 export interface Link {
   client: Client;
+  presence: Presence;
   /** Of the gateway's own page, for links; empty where this page is its. */
   gateway: string;
   /** Who speaks for this client to screen readers: one is enough. */
@@ -37,7 +38,7 @@ export function acquire(w: Where): { link: Link; release: () => void } {
     const token = () => w.token || (sameServer ? own.get() : null);
     const o = { gateway, token };
     const client = new Client({ transport: w.transport === "http" ? new HttpTransport(o) : new WebSocketTransport(o), storage });
-    s = { client, gateway, speaker: undefined, users: 0 };
+    s = { client, presence: new Presence(client), gateway, speaker: undefined, users: 0 };
     shared.set(name, s);
     client.start();
   }

@@ -37,6 +37,8 @@ export class MemoryGateway {
   deaf = false;
   /** How often each answer was given to the gateway, by ref. */
   readonly heard: string[] = [];
+  /** What somebody had before their eyes, by who it was. */
+  readonly looks: [person: string, key: string][] = [];
   readonly carriedOut: CommandFrame[] = [];
 
   /** The gateway as it is for one person. */
@@ -56,6 +58,7 @@ export class MemoryGateway {
         await this.gate;
         return this.command(frame);
       },
+      seen: async (keys) => void this.looks.push(...keys.map((k): [string, string] => [person.id, k])),
       interaction: async (key) => this.interaction(key),
       interactions: async (state, limit) => this.list(state, limit),
     };
