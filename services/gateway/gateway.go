@@ -340,6 +340,10 @@ func (g *Gateway) Login(ctx context.Context) (string, error) {
 // Ready is closed once the gateway knows what is open and takes decisions.
 func (g *Gateway) Ready() <-chan struct{} { return g.engine.Ready() }
 
+// Health is nil while decisions can be taken; the error says why not. It is
+// what /readyz says.
+func (g *Gateway) Health() error { return g.door.Health() }
+
 // release gives back what New took.
 func (g *Gateway) release() {
 	if g.listen != nil {

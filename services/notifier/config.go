@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/strictyaml"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
-	"github.com/banksman/banksman/services/notifier/internal/strictyaml"
 )
 
 // Types of a channel.

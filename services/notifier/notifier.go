@@ -193,6 +193,14 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
+// Health is nil while the server can be reached; the error says that it cannot.
+func (n *Notifier) Health() error {
+	if !n.conn.IsConnected() {
+		return errors.New("the NATS server cannot be reached")
+	}
+	return nil
+}
+
 // Close gives the connection up. Run does it by itself.
 func (n *Notifier) Close() {
 	n.close.Do(func() {

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/agent"
+	"github.com/banksman/banksman/services/agent/settings"
 )
 
 func main() {
@@ -20,42 +21,41 @@ func main() {
 		os.Exit(agent.RunGuard(os.Args[2:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "banksman-agent:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	creds := flag.String("creds", "", "credential `file` of an owner")
-	data := flag.String("data", "", "the worker's own data `directory`")
-	claude := flag.String("claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
-	askTimeout := flag.Duration("ask-timeout", agent.DefaultAskTimeout, "how long people have for an answer; 0: no limit")
-	var level slog.Level
-	flag.TextVar(&level, "log", slog.LevelInfo, "log `level`: debug, info, warn or error")
-	flag.Parse()
-	if *askTimeout < 0 {
-		return fmt.Errorf("--ask-timeout: %s is less than 0", *askTimeout)
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	cred, err := bus.LoadCredentials(*creds)
-	if err != nil {
-		return fmt.Errorf("--creds: %w", err)
-	}
-	exe, errExe := os.Executable()
-	cwd, errCwd := os.Getwd()
-	client, err := bus.Connect(ctx, cred, bus.Options{Name: "banksman-agent", Logger: log})
-	if err = errors.Join(errExe, errCwd, err); err != nil {
+func run(ctx context.Context, args []string) error {
+	o, err := settings.Parse(args, os.Environ(), os.Stderr)
+	if err != nil || o.Check {
 		return err
 	}
-	defer client.Close()
-	a, err := agent.New(agent.Options{
-		Logger: log, Client: client, DataDir: *data, ClaudePath: *claude,
-		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd, Timeouts: agent.AskTimeout(*askTimeout),
-	})
+	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return a.Run(ctx)
+	o.Guard = []string{exe, agent.GuardCommand}
+	if o.DefaultCwd == "" {
+		if o.DefaultCwd, err = os.Getwd(); err != nil {
+			return err
+		}
+	}
+	if o.Client, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman-agent", Logger: o.Logger}); err != nil {
+		return err
+	}
+	defer o.Client.Close()
+	a, err := agent.New(o.Options)
+	if err != nil {
+		return err
+	}
+	return status.Beside(ctx, o.Status, status.Options{Logger: o.Logger, Ready: func() error {
+		if !o.Client.IsConnected() {
+			return errors.New("the NATS server cannot be reached")
+		}
+		return nil
+	}}, a.Run)
 }

@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/gateway"
+	"github.com/banksman/banksman/services/gateway/settings"
 )
 
 // startLimit bounds connecting and checking the streams.
@@ -28,22 +30,22 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	o, link, err := parse(args, os.Stderr)
-	if err != nil {
+	o, err := settings.Parse(args, os.Environ(), os.Stderr)
+	if err != nil || o.Check {
 		return err
 	}
 	start, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	g, err := gateway.New(start, o)
+	g, err := gateway.New(start, o.Options)
 	if err != nil {
 		return err
 	}
-	if link {
+	if o.Login {
 		url, err := g.Login(start)
 		if err != nil {
 			return err
 		}
 		fmt.Println(url)
 	}
-	return g.Run(ctx)
+	return status.Beside(ctx, o.Status, status.Options{Logger: o.Logger, Ready: g.Health}, g.Run)
 }

@@ -113,14 +113,15 @@ func (d *Door) Run(ctx context.Context) {
 func (d *Door) Notice(n auth.Notice) { d.hub.Notice(n) }
 
 func (d *Door) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := d.ready(); err != nil {
+	if err := d.Health(); err != nil {
 		fail(w, http.StatusServiceUnavailable, "unavailable", "not ready: "+err.Error())
 		return
 	}
 	reply(w, http.StatusOK, wire.OK{OK: true})
 }
 
-func (d *Door) ready() error {
+// Health is nil while decisions can be taken.
+func (d *Door) Health() error {
 	select {
 	case <-d.Engine.Ready():
 		return d.Engine.Healthy()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
-	"github.com/banksman/banksman/services/notifier/internal/strictyaml"
+	"github.com/banksman/banksman/pkg/strictyaml"
 )
 
 type leaf struct {

@@ -214,12 +214,7 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, path string, depth int) 
 const maxShown = 40
 
 func unknown(name string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(name, k); d < least && d < len(k) {
-			best, least = k, d
-		}
-	}
+	best := Nearest(name, known)
 	if len(name) > maxShown {
 		return "there is an unknown field; known are " + strings.Join(known, ", ")
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/settings"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway"
 )
@@ -40,14 +41,14 @@ func credentials(t *testing.T) string {
 
 func TestFlagsBecomeOptions(t *testing.T) {
 	t.Parallel()
-	o, link, err := parse([]string{
+	o, err := Parse([]string{
 		"-creds", credentials(t), "-listen", "127.0.0.1:9", "-base-url", "https://h.example", "-allow-remote",
 		"-origin", "https://wiki.example.org", "-origin", "http://localhost:5173",
 		"-orphan-after", "1m", "-critical", "/data", "-critical", "banksman decide", "-cwd", "/src", "-person", "Ada", "-login",
 		"-quota-open", "7", "-quota-open-mib", "2", "-quota-day-mib", "0",
-	}, &bytes.Buffer{})
+	}, nil, &bytes.Buffer{})
 	require.NoError(t, err)
-	require.True(t, link)
+	require.True(t, o.Login)
 	require.Equal(t, bus.RoleGateway, o.Credentials.Role)
 	require.Equal(t, "127.0.0.1:9", o.Addr)
 	require.Equal(t, "https://h.example", o.BaseURL)
@@ -72,10 +73,10 @@ func TestBadFlags(t *testing.T) {
 		"is empty":             {"-creds", creds, "-critical", " "},
 		"not defined":          {"-nonsense"},
 	} {
-		_, _, err := parse(args, &bytes.Buffer{})
+		_, err := Parse(args, nil, &bytes.Buffer{})
 		require.ErrorContains(t, err, text)
 	}
-	_, _, err := parse([]string{"-h"}, &bytes.Buffer{})
+	_, err := Parse([]string{"-h"}, nil, &bytes.Buffer{})
 	require.ErrorIs(t, err, flag.ErrHelp)
 }
 
@@ -86,11 +87,11 @@ func TestIssuerFlags(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	require.NoError(t, os.WriteFile(open, []byte("s3cret\n"), 0o644))
 	read := func(args ...string) (*gateway.OIDC, error) {
-		fs := flag.NewFlagSet("t", flag.ContinueOnError)
+		fs := settings.New("t")
 		fs.SetOutput(io.Discard)
 		f := &issuerFlags{}
 		f.add(fs)
-		if err := fs.Parse(args); err != nil {
+		if err := fs.Parse(args, nil); err != nil {
 			return nil, err
 		}
 		return f.read()

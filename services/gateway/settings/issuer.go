@@ -1,12 +1,12 @@
-package main
+package settings
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/banksman/banksman/pkg/settings"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway"
 )
@@ -17,14 +17,14 @@ type issuerFlags struct {
 	secretFile string
 }
 
-func (f *issuerFlags) add(fs *flag.FlagSet) {
+func (f *issuerFlags) add(fs *settings.Set) {
 	f.Roles = map[string][]wire.Grant{}
 	fs.StringVar(&f.Issuer, "oidc-issuer", "", "`URL` of an OpenID Connect issuer by which people sign in")
 	fs.StringVar(&f.Name, "oidc-name", "", "what the issuer is `called` on the sign-in page (default: its host)")
 	fs.StringVar(&f.ClientID, "oidc-client-id", "", "`id` of this gateway at the issuer")
 	fs.StringVar(&f.secretFile, "oidc-secret-file", "", "`file` with the client secret")
 	fs.StringVar(&f.GroupsClaim, "oidc-groups-claim", "", "`claim` that lists a person's groups (default \"groups\")")
-	fs.Func("oidc-role", "`GROUP=ROLE:PROJECT[,PROJECT]`: what a group may do; '*' is every group, and every project; may be repeated", func(s string) error {
+	fs.List("oidc-role", "`GROUP=ROLE:PROJECT[,PROJECT]`: what a group may do; '*' is every group, and every project; may be repeated", func(s string) error {
 		group, grant, ok := strings.Cut(s, "=")
 		name, projects, ok2 := strings.Cut(grant, ":")
 		if !ok || !ok2 || group == "" || name == "" || projects == "" {

@@ -1,0 +1,3 @@
+package config
+
+//go:generate sh -c "go run ../.. config page > ../../../../docs/configuration.md"

@@ -1,0 +1,56 @@
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Common are the flags that every service has.
+type Common struct {
+	// Status is where /healthz, /readyz and /metrics are served; empty: nowhere.
+	Status string
+	// Check asks for nothing but a look at the settings.
+	Check bool
+
+	level  slog.Level
+	format string
+}
+
+// Common adds the flags that every service has; level is the log's default.
+func (s *Set) Common(level slog.Level) *Common {
+	c := &Common{}
+	s.TextVar(&c.level, "log", level, "log `level`: debug, info, warn or error")
+	s.StringVar(&c.format, "log-format", "text", "`form` of the log on standard error: text or json")
+	s.StringVar(&c.Status, "status", "", "`address` that serves /healthz, /readyz and /metrics, without authentication and beside everything else (default: none)")
+	s.BoolVar(&c.Check, "check", false, "read and check the settings, and end")
+	return c
+}
+
+// Log is the log that the flags describe, onto w.
+func (c *Common) Log(w io.Writer) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: c.level}
+	switch c.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("-log-format: %q is neither text nor json", c.format)
+}
+
+// ParseOrHelp is Parse that writes the help to w where it is asked for, about
+// first, and nothing else.
+func (s *Set) ParseOrHelp(args, environ []string, about string, w io.Writer) error {
+	s.SetOutput(io.Discard)
+	s.Usage = func() {}
+	err := s.Parse(args, environ)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(w, "%sEach flag can also be an environment variable, %sNAME, or stand in the -%s file.\n\n", about, s.prefix, FileFlag)
+		s.SetOutput(w)
+		s.PrintDefaults()
+	}
+	return err
+}
