@@ -8,8 +8,12 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// The buckets: of people's sessions and links, which end; of people and tokens, which stay; of rules, which end.
-const SessionsBucket, UsersBucket, RulesBucket = "hitl_sessions", "hitl_users", "hitl_rules"
+// The buckets: of people's sessions and links, which end; of people and tokens, which stay; of rules, which end;
+// of the tokens in alerts, which end, and of which a full bucket forgets the oldest.
+const (
+	SessionsBucket, UsersBucket = "hitl_sessions", "hitl_users"
+	RulesBucket, TicketsBucket  = "hitl_rules", "hitl_tickets"
+)
 
 // Sizes, in bytes.
 const (
@@ -32,6 +36,8 @@ const (
 	SessionAge = 30 * 24 * time.Hour
 	// RuleAge is how long a rule is kept after its last change: longer than it may last.
 	RuleAge = 90 * 24 * time.Hour
+	// TicketAge is how long the token of an alert shows how it ended.
+	TicketAge = 30 * 24 * time.Hour
 )
 
 // AckWait is after which time a message that a gateway took is given to another
@@ -60,6 +66,7 @@ var defaultMaxBytes = map[string]int64{
 	"KV_" + SessionsBucket: 64 << 20,
 	"KV_" + UsersBucket:    64 << 20,
 	"KV_" + RulesBucket:    64 << 20,
+	"KV_" + TicketsBucket:  128 << 20,
 }
 
 // Pool names a pool of workers.
@@ -132,6 +139,7 @@ func (c Config) streams() []spec {
 		stream("KV_"+SessionsBucket, 64<<10, SessionAge, "$KV."+SessionsBucket+".>").with(keyed),
 		stream("KV_"+UsersBucket, 64<<10, 0, "$KV."+UsersBucket+".>").with(keyed),
 		stream("KV_"+RulesBucket, 64<<10, RuleAge, "$KV."+RulesBucket+".>").with(keyed),
+		stream("KV_"+TicketsBucket, 64<<10, TicketAge, "$KV."+TicketsBucket+".>").with(keyed).with(spec{"discard": "old"}),
 	}
 	for _, s := range all {
 		if n := c.MaxBytes[s.name()]; n > 0 {

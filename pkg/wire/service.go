@@ -15,13 +15,48 @@ const (
 	VerbCancel = "cancel"
 	VerbLogin  = "login"  // a login link for this machine's person
 	VerbExport = "export" // a decision as it stands in the record
+	VerbTicket = "ticket" // a token by which a recipient of an alert decides, for notifiers
 )
 
+// TicketPrefix begins every token of a Ticket.
+const TicketPrefix = "ticket_"
+
+// TicketCall asks for a token by which one of some people may decide one
+// interaction, once. It is for notifiers, which give it away in an alert.
+type TicketCall struct {
+	Key string `json:"key"` // the interaction's
+	// People are ids of users. Of a link it is one: whoever has the link.
+	People []string `json:"people"`
+	// Recipient and Channel are the notifier's names for where the alert goes.
+	Recipient string `json:"recipient"`
+	Channel   string `json:"channel"`
+	// Via is what a person decides by: TicketLink or TicketChat.
+	Via string `json:"via"`
+}
+
+// What a ticket is given away by.
+const (
+	TicketLink = "link" // to a page of the gateway
+	TicketChat = "chat" // with a button, whose presser the notifier knows
+)
+
+// TicketReply is the reply. Token is told this once; URL is there for a link.
+type TicketReply struct {
+	Token     string    `json:"token"`
+	URL       string    `json:"url,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Decisions are what can be decided with it: deny, and allow where the assurance is
+	// enough for the risk.
+	Decisions []string `json:"decisions"`
+}
+
 // DecideCall decides. Token is a person's login token, for callers that
-// may not decide themselves.
+// may not decide themselves, or that of a ticket; then Person is who of its people
+// pressed the button.
 type DecideCall struct {
-	ID    string `json:"id"` // interaction id or key
-	Token string `json:"token,omitempty"`
+	ID     string `json:"id"` // interaction id or key
+	Token  string `json:"token,omitempty"`
+	Person string `json:"person,omitempty"`
 	hitl.Response
 }
 

@@ -30,11 +30,14 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/engine"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
+	"github.com/banksman/banksman/services/gateway/internal/linkpage"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
+	"github.com/banksman/banksman/services/gateway/internal/ticket"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 	"github.com/banksman/banksman/services/gateway/web"
 )
@@ -171,7 +174,10 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.rules, err = rulebook.Open(ctx, rulebook.Options{
-		Conn: g.conn.Conn, Logger: o.Logger, Rights: g.auth.Rights,
+		Conn: g.conn.Conn, Logger: o.Logger, Rights: func(ctx context.Context, person string) (role.Set, error) {
+			_, may, err := g.auth.Who(ctx, person)
+			return may, err
+		},
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
@@ -180,6 +186,12 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		Journal: records, Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
 		Quota: *o.Quota, Rules: g.rules,
 	})
+	tickets, err := ticket.Open(ctx, ticket.Options{
+		Conn: g.conn.Conn, Engine: g.engine, People: g.auth, Logger: g.log, BaseURL: g.base,
+	})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
 	// What people and callers ask goes the way of every asker, on a connection of
 	// its own.
 	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS})
@@ -198,6 +210,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 			Tell: func(r subject.Ref) error { return g.conn.Publish(subject.Seen(r), nil) },
 		}),
 		Auth: g.auth, Visits: g.visits, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Links:  &linkpage.Page{Options: linkpage.Options{Tickets: tickets, Engine: g.engine, People: g.auth, Logger: g.log}},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
 	})
@@ -205,7 +218,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.svc = svc.New(svc.Options{
-		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Logger: o.Logger, BaseURL: g.base,
+		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Logger: o.Logger, BaseURL: g.base,
 	})
 	if o.TestLogin != "" {
 		return g, g.testLogin(ctx, o.TestLogin)

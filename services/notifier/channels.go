@@ -73,6 +73,7 @@ func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]en
 				if reach.Channel == ch.Name {
 					lanes = append(lanes, engine.Route{
 						Name: r.Name + "/" + ch.Name, Target: target(reach.To), Channel: impl, To: reach.To, Recipient: r,
+						Decides: reach.Decide == plan.DecideLink,
 					})
 				}
 			}

@@ -183,6 +183,13 @@ func (c *Config) policy() (*plan.Policy, error) {
 		}
 		return nil, err
 	}
+	for i, r := range p.Recipients {
+		for j, reach := range r.Channels {
+			if reach.Decide != "" && c.typeOf(reach.Channel) == TypeLog {
+				return nil, &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].decide", i, j), Err: errors.New("a log is no place for a link by which whoever reads it decides")}
+			}
+		}
+	}
 	return p, nil
 }
 
@@ -218,6 +225,16 @@ func (c *Config) check() error {
 		}
 	}
 	return nil
+}
+
+// typeOf is the type of the channel of that name.
+func (c *Config) typeOf(name string) string {
+	for _, ch := range c.channels() {
+		if ch.Name == name {
+			return ch.Type
+		}
+	}
+	return ""
 }
 
 // channels are the configured ones, or the default.

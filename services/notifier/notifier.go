@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/dial"
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
@@ -74,6 +76,7 @@ type Notifier struct {
 	tenant string
 	lanes  int
 	built  []channel.Channel // closed by Close
+	desk   *bus.Client       // nil where nobody decides through this notifier
 	close  sync.Once
 }
 
@@ -113,6 +116,13 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		n.Close()
 		return nil, fmt.Errorf("notifier: %w", err)
 	}
+	if slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Decides }) {
+		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
+		if err != nil {
+			n.Close()
+			return nil, fmt.Errorf("notifier: %w", err)
+		}
+	}
 	clock := o.Clock
 	if clock == nil {
 		clock = engine.System{}
@@ -128,8 +138,25 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 			}
 			return base + "/#/i/" + key
 		},
+		Ticket: n.ticket,
 	})
 	return n, nil
+}
+
+// ticket has the gateway make a link by which a user decides.
+func (n *Notifier) ticket(ctx context.Context, key, user, recipient, channel string) (string, error) {
+	var out wire.TicketReply
+	err := n.desk.Call(ctx, wire.VerbTicket, wire.TicketCall{
+		Key: key, People: []string{user}, Recipient: recipient, Channel: channel, Via: wire.TicketLink,
+	}, &out)
+	var refused *bus.ServiceError
+	switch {
+	case errors.As(err, &refused) && refused.Body.Code == string(hitl.AlreadyDecided):
+		return "", nil // its end is on the way
+	case err != nil, len(out.Decisions) == 0:
+		return "", err
+	}
+	return out.URL, nil
 }
 
 // eventSource is the source of the events that webhooks get.
@@ -204,6 +231,9 @@ func (n *Notifier) Health() error {
 // Close gives the connection up. Run does it by itself.
 func (n *Notifier) Close() {
 	n.close.Do(func() {
+		if n.desk != nil {
+			n.desk.Close()
+		}
 		n.conn.Shut()
 		closeAll(n.built)
 	})

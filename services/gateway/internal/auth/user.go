@@ -244,15 +244,17 @@ func (s *Store) admit(ctx context.Context, sess *Session) error {
 	return nil
 }
 
-// Rights are what a person may do now: nothing where the person may not sign in.
-func (s *Store) Rights(ctx context.Context, person string) (role.Set, error) {
-	sess := Session{Person: hitl.Principal{Kind: "person", ID: person}}
-	if err := s.admit(ctx, &sess); err != nil && !errors.Is(err, ErrUnknown) {
-		return nil, err
-	} else if err != nil {
-		return nil, nil
+// Who is a person, with what that person may do now: nothing where the person may
+// not sign in.
+func (s *Store) Who(ctx context.Context, id string) (who hitl.Principal, may role.Set, err error) {
+	sess := Session{Person: hitl.Principal{Kind: "person", ID: id}}
+	if id == OwnerID {
+		sess.Person = s.person
 	}
-	return sess.Rights, nil
+	if err = s.admit(ctx, &sess); errors.Is(err, ErrUnknown) {
+		return sess.Person, nil, nil
+	}
+	return sess.Person, sess.Rights, err
 }
 
 // displayName is a name fit for people, or id.

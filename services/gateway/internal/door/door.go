@@ -25,7 +25,7 @@ import (
 )
 
 // Options wire a Door. Engine, Asker, History, NotifierListens, Presence, Auth, Visits,
-// Rules, Logger, Web and Hosts are required.
+// Rules, Logger, Web, Links and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
@@ -41,7 +41,8 @@ type Options struct {
 	Visits   *visit.Log
 	Rules    *rulebook.Desk
 	Logger   *slog.Logger
-	Web      fs.FS // the built web app
+	Web      fs.FS        // the built web app
+	Links    http.Handler // the pages that alerts lead to
 	// Hosts are the values of the Host header that are served.
 	Hosts []string
 	// BaseURL is the address people use; its origin is trusted.
@@ -49,11 +50,9 @@ type Options struct {
 	// Origins are other sites, each scheme://host[:port], whose pages may call
 	// this gateway and load its elements.
 	Origins []string
-	// DefaultCwd is where a new session runs that names no directory.
-	DefaultCwd string
-	// Tenant and Pool are where sessions start that name none.
-	Tenant, Pool string
-	Limits       socket.Limits
+	// DefaultCwd, Tenant and Pool are where a new session runs that names none.
+	DefaultCwd, Tenant, Pool string
+	Limits                   socket.Limits
 }
 
 // Door serves people. Run keeps its sockets.
@@ -94,6 +93,7 @@ func New(o Options) (*Door, error) {
 		mux.HandleFunc(pattern, h)
 	}
 	mux.Handle("/", web)
+	mux.Handle("/l/", o.Links)
 	d.handler = d.guard(mux)
 	return d, nil
 }

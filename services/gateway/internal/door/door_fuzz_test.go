@@ -25,7 +25,7 @@ import (
 func open(f *testing.F, engine *fake) (http.Handler, string) {
 	store := newStore(f)
 	d, err := door.New(door.Options{
-		Engine: engine, Auth: store, Visits: visits(f, store), Logger: slog.New(slog.DiscardHandler), Web: webFiles, Hosts: []string{"door"},
+		Engine: engine, Auth: store, Visits: visits(f, store), Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(), Hosts: []string{"door"},
 		DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents", Limits: socket.Limits{Rate: 1e6, Burst: 1e6},
 	})
 	require.NoError(f, err)

@@ -30,6 +30,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
@@ -133,14 +134,17 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	o := door.Options{
-		Engine: h.fake, Asker: h.fake, Auth: h.auth, Logger: slog.New(slog.DiscardHandler), Web: webFiles,
+		Engine: h.fake, Asker: h.fake, Auth: h.auth, Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(),
 		Hosts: []string{l.Addr().String()}, DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents",
 		Limits: socket.Limits{Tick: 5 * time.Millisecond},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
 	o.Presence = presence.New(presence.Options{Waiting: h.fake.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
 	nc, _ := servers.Load(store)
-	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Rights})
+	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: func(ctx context.Context, person string) (role.Set, error) {
+		_, may, err := store.Who(ctx, person)
+		return may, err
+	}})
 	require.NoError(t, err)
 	o.Rules = &rulebook.Desk{Book: book, Engine: h.fake}
 	o.Visits = visits(t, store)

@@ -4,6 +4,7 @@ package permit
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -46,11 +47,41 @@ func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
 	return by, nil
 }
 
+// reach is the gravest risk that somebody may let go on who is known by less than
+// a session. What is not listed here reaches everything that a role does.
+var reach = map[string][]string{
+	AssuranceLink: {"low", "medium"},
+	AssuranceChat: {"low", "medium", "high"},
+}
+
+// The assurances of those who decide from outside the web app: by the link in an
+// alert, and by an account of a chat.
+const (
+	AssuranceLink = "link"
+	AssuranceChat = "chat_account"
+)
+
+// Enough reports whether an assurance lets a request of a risk go on. Saying no
+// takes none.
+func Enough(assurance, risk string) bool {
+	risks, weak := reach[assurance]
+	return !weak || slices.Contains(risks, risk)
+}
+
 // Presence asks for presence where a critical request would go on: of a person who
 // has a passkey, for its use a moment ago. A program cannot be present. Saying no
 // needs no proof.
 func Presence(ctx context.Context, a *api.Attempt, risk string, c *hitl.Content, now time.Time) (assurance string, refused *hitl.Receipt) {
-	if risk != critical || c.Outcome == hitl.Denied || c.Outcome == hitl.Dismissed {
+	if c.Outcome == hitl.Denied || c.Outcome == hitl.Dismissed {
+		return a.Assurance, nil
+	}
+	if !Enough(a.Assurance, risk) {
+		return "", &hitl.Receipt{
+			Status: hitl.Forbidden, Error: "sign in to let this go on: its risk is " + risk,
+			Fields: []hitl.Field{{Field: "assurance", Problem: a.Assurance + " is not enough for the risk " + risk}},
+		}
+	}
+	if risk != critical {
 		return a.Assurance, nil
 	}
 	refuse := func(problem string) (string, *hitl.Receipt) {

@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
 const (
@@ -34,7 +35,9 @@ type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
 	Auth   *auth.Store
-	Logger *slog.Logger
+	// Tickets are what those decide by who were told by a notifier.
+	Tickets *ticket.Book
+	Logger  *slog.Logger
 	// BaseURL is where login links point.
 	BaseURL *url.URL
 	// LoginCallers may ask for login links and begin terminal logins; default

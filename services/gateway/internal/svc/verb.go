@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -14,6 +15,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
 // maxList is the most that one list returns.
@@ -25,7 +27,7 @@ const channel = "cli"
 // call does one call. The reply, or what the caller is told instead.
 func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) (any, *wire.Error) {
 	switch verb {
-	case wire.VerbList, wire.VerbGet, wire.VerbDecide, wire.VerbExport:
+	case wire.VerbList, wire.VerbGet, wire.VerbDecide, wire.VerbExport, wire.VerbTicket:
 		select {
 		case <-s.Engine.Ready():
 		default: // half a list would say that nothing else is open
@@ -41,6 +43,8 @@ func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) 
 		return s.decide(ctx, c, body)
 	case wire.VerbExport:
 		return s.export(ctx, c, body)
+	case wire.VerbTicket:
+		return s.ticket(ctx, c, body)
 	case wire.VerbLogin:
 		return s.login(ctx, c, body)
 	case wire.VerbAsk:
@@ -147,6 +151,14 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 	receipt := func(r hitl.Receipt) (any, *wire.Error) {
 		return wire.Receipt{Type: wire.TypeReceipt, Ref: in.Ref, RequestID: in.ID, SessionID: in.SessionID, Receipt: r}, nil
 	}
+	if strings.HasPrefix(in.Token, wire.TicketPrefix) {
+		if c.name != notifier {
+			return receipt(hitl.Receipt{Status: hitl.Forbidden, Error: "this caller brings no tickets"})
+		}
+		return s.Tickets.Decide(ctx, ticket.Use{
+			Token: in.Token, Via: wire.TicketChat, Person: in.Person, Key: in.ID, From: "caller " + c.name, Response: in.Response,
+		}), nil
+	}
 	sess, refused := s.person(ctx, in.Token)
 	if refused != nil {
 		return receipt(hitl.Receipt{Status: hitl.Status(refused.Code), Error: refused.Error})
@@ -166,6 +178,26 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 	rec := s.Engine.Decide(ctx, a)
 	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
 	return rec, nil
+}
+
+// notifier is the caller that every tenant's notifier is.
+const notifier = "notifier"
+
+// ticket makes a ticket for a notifier. No other caller knows people by anything
+// but their own tokens.
+func (s *Service) ticket(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.TicketCall
+	if c.name != notifier {
+		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "this caller may not have tickets made"}
+	}
+	if inv := act.Decode(body, "call", &in); inv != nil {
+		return nil, bad(inv)
+	}
+	out, refused := s.Tickets.Mint(ctx, c.tenant, in)
+	if refused != nil {
+		return nil, refused
+	}
+	return out, nil
 }
 
 // person is whose session token came with a call.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,6 +133,9 @@ func (l *lane) updates(r *ledger.Record) bool {
 // send makes one attempt. Where an ending can correct what was sent, it does.
 func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (receipt channel.Receipt, err error) {
 	a.To = l.To
+	if link := l.ticket(ctx, &a); link != "" {
+		a.Data.Link = link
+	}
 	u, ok := l.Channel.(channel.Updater)
 	if !ok || a.Type != channel.Closed || len(earlier) == 0 {
 		return l.Channel.Send(ctx, a)
@@ -142,6 +146,25 @@ func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Rece
 		}
 	}
 	return receipt, nil
+}
+
+// ticketLimit bounds the making of a link by which somebody decides.
+const ticketLimit = 3 * time.Second
+
+// ticket makes the link by which the recipient decides, for one attempt: it is
+// kept nowhere. Where there is none the message has the usual link.
+func (l *lane) ticket(ctx context.Context, a *channel.Alert) string {
+	if !l.Decides || a.Type != channel.Opened && a.Type != channel.Reminder {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, ticketLimit)
+	defer cancel()
+	name, ch, _ := strings.Cut(l.Name, "/")
+	link, err := l.e.Ticket(ctx, a.Key, l.Recipient.User, name, ch)
+	if err != nil {
+		l.e.Logger.Warn("a message goes out without a link to decide by", "channel", l.Name, "interaction", a.Key, "error", err)
+	}
+	return link
 }
 
 // judge turns the result of an attempt into the delivery's next state.

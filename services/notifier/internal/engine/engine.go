@@ -50,9 +50,11 @@ type Route struct {
 	To string
 	// Recipient is nil where the channel stands for itself.
 	Recipient *plan.Recipient
+	// Decides says that messages get a link by which the recipient decides.
+	Decides bool
 }
 
-// Options wire an Engine. Every field is needed.
+// Options wire an Engine. Every field is needed but Ticket.
 type Options struct {
 	Logger  *slog.Logger
 	Ledger  *ledger.Ledger
@@ -64,6 +66,10 @@ type Options struct {
 	// there is none.
 	Link  func(key string) string
 	Lease time.Duration
+	// Ticket makes the address at which a user decides an interaction that is told to
+	// a recipient by a channel; empty: there is nothing to decide by a link. Only where
+	// a Route decides.
+	Ticket func(ctx context.Context, key, user, recipient, channel string) (string, error)
 }
 
 // Engine is one replica's part in the work.

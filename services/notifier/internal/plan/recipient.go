@@ -13,6 +13,9 @@ import (
 type Recipient struct {
 	Name     string  `json:"name"`
 	Channels []Reach `json:"channels"`
+	// User is the recipient's id at the gateway, in whose name the recipient decides
+	// outside the web app. Without one nothing is decided there.
+	User string `json:"user"`
 	// Zone is where the recipient's clock hangs: an IANA name, default UTC.
 	Zone string `json:"zone"`
 	// Quiet are times in which nothing is sent. Bypass are the risks that are told
@@ -38,7 +41,13 @@ type Reach struct {
 	Channel string `json:"channel"`
 	// To is the recipient's address there, where the channel needs one.
 	To string `json:"to"`
+	// Decide is how the recipient may decide there: DecideLink, or not at all.
+	Decide string `json:"decide"`
 }
+
+// DecideLink puts a link into each message by which whoever has it decides as the
+// recipient's user.
+const DecideLink = "link"
 
 // Pace is how fast messages may follow each other.
 type Pace struct {
@@ -153,6 +162,13 @@ func (r *Recipient) check(at string, valid func(string) bool, channels []string)
 			return fail(field, "%q stands twice", c.Channel)
 		}
 		seen = append(seen, c.Channel)
+		field = fmt.Sprintf("%s.channels[%d].decide", at, i)
+		if c.Decide != "" && c.Decide != DecideLink {
+			return fail(field, "must be %s, or not be there", DecideLink)
+		}
+		if c.Decide != "" && r.User == "" {
+			return fail(field, "needs the user who decides: give the recipient one")
+		}
 	}
 	duration := func(name string, d *hitl.Duration, or time.Duration) time.Duration {
 		v := or
