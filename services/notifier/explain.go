@@ -80,14 +80,7 @@ func (l *Ledger) Explain(ctx context.Context, ref subject.Ref) (*Explanation, er
 		return nil, err
 	}
 	for _, r := range stored {
-		d := Delivery{
-			Step: string(r.Key.Step), Address: r.Key.Channel, State: string(r.State), DueAt: r.DueAt, SentAt: r.SentAt, Tries: r.Tries,
-			Problem: r.Problem, Held: r.Held, Digest: r.Many, Uncertain: r.Uncertain,
-		}
-		if r.Receipt != nil {
-			d.Said = r.Receipt.Said
-		}
-		x.Deliveries = append(x.Deliveries, d)
+		x.Deliveries = append(x.Deliveries, delivery(r))
 	}
 	if p != nil {
 		x.PlannedAt, x.Route = p.At, p.Route
@@ -103,6 +96,17 @@ func (l *Ledger) Explain(ctx context.Context, ref subject.Ref) (*Explanation, er
 	}
 	slices.SortStableFunc(x.Deliveries, func(a, b Delivery) int { return a.DueAt.Compare(b.DueAt) })
 	return x, nil
+}
+
+func delivery(r *ledger.Record) Delivery {
+	d := Delivery{
+		Step: string(r.Key.Step), Address: r.Key.Channel, State: string(r.State), DueAt: r.DueAt, SentAt: r.SentAt, Tries: r.Tries,
+		Problem: r.Problem, Held: r.Held, Digest: r.Many, Uncertain: r.Uncertain,
+	}
+	if r.Receipt != nil {
+		d.Said = r.Receipt.Said
+	}
+	return d
 }
 
 // Tested is what came of one test message.

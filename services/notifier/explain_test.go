@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
@@ -132,4 +134,57 @@ routes:
 	got, err = notifier.Test(t.Context(), log, cfg, "", "eve")
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+// What was given up is sent again under the id it had, unless it is over by then.
+func TestDeadLettersAreSentAgain_B68(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int32
+	status.Store(http.StatusBadRequest)
+	hook := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) })
+	b := newBench(t)
+	b.notify(t, hook.options(t, "0s"))
+	l, err := notifier.OpenLedger(t.Context(), b.cred)
+	require.NoError(t, err)
+	t.Cleanup(l.Close)
+	one, two := newRef(1), newRef(2)
+	ids := map[string]string{}
+	for _, ref := range []subject.Ref{one, two} {
+		b.open(t, ref, summary(ref, time.Now()))
+		c := hook.next(t)
+		ids[c.Subject] = c.ID
+		b.await(t, ref, ledger.StepOpen, ledger.Failed)
+	}
+	dead, err := l.Dead(t.Context())
+	require.NoError(t, err)
+	require.Len(t, dead, 2)
+	require.Equal(t, one.String(), dead[0].Key)
+	require.Equal(t, "hook", dead[0].Address)
+	require.True(t, dead[0].Again)
+	require.Contains(t, dead[0].Problem, "status 400")
+
+	b.end(t, two, summary(two, time.Now()), hitl.Denied, ada)
+	require.Eventually(t, func() bool {
+		_, err := b.ledger.Over(t.Context(), two)
+		return err == nil
+	}, patience, tick)
+	status.Store(http.StatusNoContent)
+	n, err := l.Replay(t.Context(), one.String(), "other")
+	require.NoError(t, err)
+	require.Zero(t, n)
+	n, err = l.Replay(t.Context(), "", "")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	b.await(t, one, ledger.StepOpen, ledger.Sent)
+	require.Equal(t, "it was over first", b.await(t, two, ledger.StepOpen, ledger.Retracted).Problem)
+	c := hook.next(t)
+	require.Equal(t, one.String(), c.Subject)
+	require.Equal(t, ids[one.String()], c.ID, "the receiver knows it again")
+	require.Empty(t, hook.calls)
+	dead, err = l.Dead(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, dead)
+	// Its end is told now that it was told of.
+	b.end(t, one, summary(one, time.Now()), hitl.Allowed, ada)
+	require.Equal(t, "banksman.interaction.closed", hook.next(t).Type)
 }

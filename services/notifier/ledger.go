@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -72,4 +73,48 @@ func (l *Ledger) Find(ctx context.Context, id string) ([]subject.Ref, error) {
 		err = ErrUnknown
 	}
 	return refs, err
+}
+
+// DeadLetter is a message that was given up or refused. It lies in the ledger for 30
+// days.
+type DeadLetter struct {
+	Key string `json:"key"` // the interaction's
+	Delivery
+	// Again says that it can be sent again.
+	Again bool `json:"again"`
+}
+
+// Dead lists the dead letters, oldest first.
+func (l *Ledger) Dead(ctx context.Context) ([]DeadLetter, error) {
+	records, err := l.ledger.Lost(ctx, l.tenant)
+	out := make([]DeadLetter, len(records))
+	for i, r := range records {
+		out[i] = DeadLetter{r.Key.Ref.String(), delivery(r), r.Alert != nil}
+	}
+	slices.SortStableFunc(out, func(a, b DeadLetter) int { return a.DueAt.Compare(b.DueAt) })
+	return out, err
+}
+
+// Replay has a notifier send dead letters again, at once and under the ids they had:
+// all, or those of an interaction, or of an address (both may be empty). What is over
+// by now is taken back in place of that. It returns how many there are.
+func (l *Ledger) Replay(ctx context.Context, key, address string) (int, error) {
+	records, err := l.ledger.Lost(ctx, l.tenant)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, r := range records {
+		if key != "" && key != r.Key.Ref.String() || address != "" && address != r.Key.Channel {
+			continue
+		}
+		won, err := l.ledger.Again(ctx, r, time.Now())
+		if err != nil {
+			return n, err
+		}
+		if won {
+			n++
+		}
+	}
+	return n, nil
 }

@@ -23,12 +23,16 @@ import (
 const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL]]
        banksman notify explain ID
        banksman notify claim ID --as RECIPIENT [--for 15m]
+       banksman notify dead
+       banksman notify replay ID|all [RECIPIENT/CHANNEL]
 
 test sends a message through every channel of a configuration, at once and
 whatever the hour, and says what the providers answered.
 explain tells who was told of a request, when and by what, what the provider
 said, what was put off or left out and why, and what comes next.
 claim says that somebody looks after a request: until then nobody else is told.
+dead lists the messages that were given up or refused.
+replay has the notifier send such messages again, under the ids they had.
 `
 
 // connectWait is how long a command waits for the server.
@@ -85,6 +89,16 @@ func (c *command) run(ctx context.Context, args []string) error {
 		return c.test(ctx, strings.Join(rest[1:], ""))
 	case len(rest) == 2 && rest[0] == "explain":
 		return c.with(ctx, rest[1], c.explain)
+	case len(rest) == 1 && rest[0] == "dead":
+		return c.open(ctx, c.dead)
+	case len(rest) >= 2 && len(rest) <= 3 && rest[0] == "replay":
+		address := strings.Join(rest[2:], "")
+		if rest[1] == "all" {
+			return c.open(ctx, func(ctx context.Context, l *notifier.Ledger) error { return c.replay(ctx, l, "", address) })
+		}
+		return c.with(ctx, rest[1], func(ctx context.Context, l *notifier.Ledger, ref subject.Ref) error {
+			return c.replay(ctx, l, ref.String(), address)
+		})
 	case len(rest) == 2 && rest[0] == "claim":
 		switch {
 		case c.as == "":
@@ -96,7 +110,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 		}
 		return c.with(ctx, rest[1], c.claim)
 	}
-	return errors.New("test, explain ID or claim ID (banksman notify -h)")
+	return errors.New("test, explain ID, claim ID, dead or replay ID (banksman notify -h)")
 }
 
 // test fails where one of the messages was not taken.
@@ -134,8 +148,8 @@ func (c *command) test(ctx context.Context, only string) error {
 	return err
 }
 
-// with connects, finds the request and hands both on.
-func (c *command) with(ctx context.Context, id string, do func(context.Context, *notifier.Ledger, subject.Ref) error) (err error) {
+// open connects and hands the ledger on.
+func (c *command) open(ctx context.Context, do func(context.Context, *notifier.Ledger) error) (err error) {
 	if c.data == "" && c.creds == "" {
 		if c.data, err = cli.DefaultDataDir(); err != nil {
 			return err
@@ -158,18 +172,59 @@ func (c *command) with(ctx context.Context, id string, do func(context.Context, 
 		return err
 	}
 	defer l.Close()
-	refs, err := l.Find(ctx, id)
+	return do(ctx, l)
+}
+
+// with is open, and finds the request.
+func (c *command) with(ctx context.Context, id string, do func(context.Context, *notifier.Ledger, subject.Ref) error) error {
+	return c.open(ctx, func(ctx context.Context, l *notifier.Ledger) error {
+		refs, err := l.Find(ctx, id)
+		if err != nil {
+			return err
+		}
+		if len(refs) > 1 {
+			var keys []string
+			for _, r := range refs {
+				keys = append(keys, r.String())
+			}
+			return fmt.Errorf("several requests have this id; give one of %s", strings.Join(keys, ", "))
+		}
+		return do(ctx, l, refs[0])
+	})
+}
+
+func (c *command) dead(ctx context.Context, l *notifier.Ledger) error {
+	list, err := l.Dead(ctx)
 	if err != nil {
 		return err
 	}
-	if len(refs) > 1 {
-		var keys []string
-		for _, r := range refs {
-			keys = append(keys, r.String())
+	return c.print(list, func(w io.Writer) {
+		if len(list) == 0 {
+			fmt.Fprintln(w, "No message was given up or refused.")
+			return
 		}
-		return fmt.Errorf("several requests have this id; give one of %s", strings.Join(keys, ", "))
+		fmt.Fprintln(w, "WHEN\tREQUEST\tSTEP\tTO\tSTATE\tWHAT IS KNOWN")
+		for _, d := range list {
+			word := known(&d.Delivery)
+			if !d.Again {
+				word += "; cannot be sent again"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(d.DueAt), d.Key, d.Step, d.Address, d.State, cli.Safe(word))
+		}
+	})
+}
+
+func (c *command) replay(ctx context.Context, l *notifier.Ledger, key, address string) error {
+	n, err := l.Replay(ctx, key, address)
+	if err != nil {
+		return err
 	}
-	return do(ctx, l, refs[0])
+	if n == 0 {
+		return errors.New("there is no such message that was given up or refused and can be sent again (banksman notify dead)")
+	}
+	return c.print(map[string]int{"replayed": n}, func(w io.Writer) {
+		fmt.Fprintf(w, "%d to be sent again, by a notifier that runs; banksman notify explain ID tells what came of it.\n", n)
+	})
 }
 
 func (c *command) explain(ctx context.Context, l *notifier.Ledger, ref subject.Ref) error {

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func TestNotifyRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	t.Parallel()
 	file := config(t, "http://127.0.0.1:1")
 	for want, args := range map[string][]string{
-		"test, explain ID or claim ID":           {},
+		"test, explain ID, claim ID, dead":       {},
 		"--config: missing":                      {"test"},
 		"leads nowhere by the name \"eve\"":      {"test", "eve", "--config", file},
 		"--as: missing":                          {"claim", "x"},
@@ -87,9 +88,9 @@ func TestNotifyRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	require.Contains(t, errs, "explain tells who was told")
 }
 
-// With a server, a notifier and a request: who was told, who looks after it, and
-// what comes next.
-func TestExplainAndClaim(t *testing.T) {
+// With a server, a notifier and a request: what was refused is sent again by hand;
+// who was told, who looks after it, and what comes next.
+func TestReplayExplainAndClaim(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, natsd.Write(natsd.Plan{Dir: dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed, Owners: []natsd.Owner{{Name: "agents"}}}))
@@ -110,7 +111,9 @@ func TestExplainAndClaim(t *testing.T) {
 	require.NoError(t, journal.Provision(t.Context(), provisioner, journal.Config{}))
 	_, gateway := connect(bus.RoleGateway)
 	cred, _ := connect(bus.RoleNotifier)
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	var status atomic.Int32
+	status.Store(http.StatusBadRequest)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
 	t.Cleanup(hook.Close)
 	cfg, err := notifier.LoadConfig(config(t, hook.URL))
 	require.NoError(t, err)
@@ -132,9 +135,25 @@ func TestExplainAndClaim(t *testing.T) {
 	require.NoError(t, err)
 	var out string
 	require.Eventually(t, func() bool {
+		_, out, _ = run(t, "dead", "--data", dir)
+		return bytes.Contains([]byte(out), []byte("status 400"))
+	}, time.Minute, 50*time.Millisecond)
+	require.Regexp(t, ref.String()+` +step1 +ada/hook +failed +POST http://127.0.0.1:\d+: status 400`, out)
+	code, _, errs = run(t, "replay", ref.ID, "bob/log", "--data", dir)
+	require.Equal(t, cli.ExitError, code)
+	require.Contains(t, errs, "no such message")
+	status.Store(http.StatusAccepted)
+	code, out, errs = run(t, "replay", ref.ID, "--data", dir)
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, out, "1 to be sent again")
+	require.Eventually(t, func() bool {
 		_, out, _ = run(t, "explain", ref.ID, "--data", dir)
 		return bytes.Contains([]byte(out), []byte("status 202"))
 	}, time.Minute, 50*time.Millisecond)
+	_, dead, _ := run(t, "dead", "--data", dir)
+	require.Contains(t, dead, "No message was given up")
+	code, _, _ = run(t, "replay", "all", "--data", dir)
+	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, out, "It waits. It follows the route all.")
 	require.Regexp(t, `step1 +ada/hook +sent +the provider said status 202`, out)
 	require.Regexp(t, `step2 +bob/log +planned`, out)

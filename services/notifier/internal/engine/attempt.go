@@ -254,7 +254,7 @@ func (l *lane) record(ctx context.Context, r *ledger.Record, next ledger.Entry) 
 	if next.State != ledger.Claimed {
 		next.Until = nil
 	}
-	if next.State.Final() {
+	if next.State.Final() && !next.Lost() {
 		next.Alert = nil
 	}
 	stored, won, err := l.write(ctx, r, next)

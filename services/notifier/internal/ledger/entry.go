@@ -94,9 +94,12 @@ type Entry struct {
 	Receipt *channel.Receipt `json:"receipt,omitempty"`
 	// Earlier are the receipts of what an ending corrects.
 	Earlier []channel.Receipt `json:"earlier,omitempty"`
-	// Alert is absent in a final entry.
+	// Alert is absent in an entry that is final, unless it failed and can be sent again.
 	Alert *channel.Alert `json:"alert,omitempty"`
 }
+
+// Lost reports whether it was given up or refused: a dead letter.
+func (e *Entry) Lost() bool { return e.State == Dead || e.State == Failed }
 
 // Told reports whether the receiver knows, or may know, of the interaction.
 func (e *Entry) Told() bool { return e.State == Sent || e.Uncertain }

@@ -190,29 +190,58 @@ func (l *Ledger) Find(ctx context.Context, tenant, id string) ([]subject.Ref, er
 }
 
 // Deliveries reads all deliveries of an interaction.
-func (l *Ledger) Deliveries(ctx context.Context, ref subject.Ref) ([]*Record, error) {
-	w, err := l.kv.Watch(ctx, deliveries+"."+ref.String()+".>", jetstream.IgnoreDeletes())
+func (l *Ledger) Deliveries(ctx context.Context, ref subject.Ref) (out []*Record, err error) {
+	err = l.each(ctx, deliveries+"."+ref.String()+".>", func(r *Record) { out = append(out, r) })
+	return out, err
+}
+
+// Lost reads the dead letters of a tenant.
+func (l *Ledger) Lost(ctx context.Context, tenant string) (out []*Record, err error) {
+	err = l.each(ctx, deliveries+"."+tenant+".>", func(r *Record) {
+		if r.Lost() {
+			out = append(out, r)
+		}
+	})
+	return out, err
+}
+
+// Again plans a dead letter anew, for now. won is false where it is none any more,
+// or cannot be sent: its text is not kept.
+func (l *Ledger) Again(ctx context.Context, r *Record, now time.Time) (won bool, err error) {
+	if !r.Lost() || r.Alert == nil {
+		return false, nil
+	}
+	next := r.Entry
+	next.State, next.DueAt, next.Tries, next.Until = Planned, now.UTC(), 0, nil
+	next.Into, next.Many = "", false
+	next.Held = "sent again by hand"
+	_, won, err = l.Update(ctx, r, next)
+	return won, err
+}
+
+// each reads the deliveries under a filter.
+func (l *Ledger) each(ctx context.Context, filter string, fn func(*Record)) error {
+	w, err := l.kv.Watch(ctx, filter, jetstream.IgnoreDeletes())
 	if err != nil {
-		return nil, fmt.Errorf("ledger: read: %w", err)
+		return fmt.Errorf("ledger: read: %w", err)
 	}
 	defer func() { _ = w.Stop() }() // fails on a closed connection only
-	var out []*Record
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case e, ok := <-w.Updates():
 			if !ok {
-				return nil, ErrWatchEnded
+				return ErrWatchEnded
 			}
 			if e == nil {
-				return out, nil
+				return nil
 			}
 			r, err := decode(e.Key(), e.Value(), e.Revision())
 			if err != nil {
-				return nil, err
+				return err
 			}
-			out = append(out, r)
+			fn(r)
 		}
 	}
 }

@@ -17,6 +17,10 @@ var never = prefixes(
 	"::/128", "100::/64", "2001:db8::/32", "3fff::/20", "5f00::/16", "ff00::/8",
 )
 
+// metadata are the addresses at which clouds tell a machine its own secrets. They
+// are never anybody's receiver, wherever else one may be.
+var metadata = prefixes("169.254.169.254/32", "169.254.170.2/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128")
+
 // private are networks of the machine and of its surroundings.
 var private = prefixes(
 	"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
@@ -59,7 +63,7 @@ func within(list []netip.Prefix, a netip.Addr) bool {
 // private networks.
 func allowed(a netip.Addr, local bool) bool {
 	a = a.Unmap().WithZone("")
-	if !a.IsValid() || within(never, a) {
+	if !a.IsValid() || within(never, a) || within(metadata, a) {
 		return false
 	}
 	if within(private, a) {

@@ -1,9 +1,13 @@
 package web
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +59,12 @@ func TestAddresses(t *testing.T) {
 		{"172.31.255.255", false, true},
 		{"172.32.0.1", true, true},
 		{"192.168.1.1", false, true},
-		{"169.254.169.254", false, true},
+		{"169.254.1.1", false, true},
+		{"169.254.169.254", false, false}, // what a cloud tells a machine of itself
+		{"169.254.170.2", false, false},
+		{"168.63.129.16", false, false},
+		{"100.100.100.200", false, false},
+		{"fd00:ec2::254", false, false},
 		{"100.64.0.1", false, true},
 		{"::1", false, true},
 		{"fe80::1", false, true},
@@ -64,10 +73,10 @@ func TestAddresses(t *testing.T) {
 		{"fec0::1", false, true},
 		{"::ffff:127.0.0.1", false, true},
 		{"::ffff:10.0.0.1", false, true},
-		{"::ffff:169.254.169.254", false, true},
+		{"::ffff:169.254.169.254", false, false},
 		{"::127.0.0.1", false, true},
 		{"64:ff9b::7f00:1", false, true},
-		{"64:ff9b::a9fe:a9fe", false, true},
+		{"64:ff9b::a9fe:a9fe", false, false},
 		{"2002:7f00:1::", false, true},
 		{"2002:c0a8:101::1", false, true},
 		{"::ffff:0:127.0.0.1", false, true},
@@ -91,4 +100,82 @@ func TestAddresses(t *testing.T) {
 		require.Equal(t, c.local, allowed(a, true), c.addr)
 	}
 	require.False(t, allowed(netip.Addr{}, true))
+}
+
+// names is a DNS server on loopback that answers each question for an IPv4 address
+// with the next of its answers, which then stays the last.
+func names(t *testing.T, answers ...string) (resolver *net.Resolver, asked func() int) {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var n atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 512)
+		for {
+			k, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			q := append([]byte(nil), buf[:k]...)
+			end := 12
+			for end < k && q[end] != 0 {
+				end += 1 + int(q[end])
+			}
+			question := q[12 : end+5] // the name, its type and class
+			out := append([]byte{q[0], q[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question...)
+			if question[len(question)-3] == 1 { // A
+				i := min(int(n.Add(1)), len(answers)) - 1
+				out[7] = 1
+				out = append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
+				out = append(out, netip.MustParseAddr(answers[i]).AsSlice()...)
+			}
+			_, _ = pc.WriteTo(out, from) // whoever asked is gone
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, pc.Close())
+		<-done
+	})
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", pc.LocalAddr().String())
+	}}, func() int { return int(n.Load()) }
+}
+
+// A name that leads elsewhere at each look is held against the address that is
+// dialled, each time.
+func TestANameThatChangesItsMindReachesNothingPrivate(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
+	t.Cleanup(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	require.NoError(t, err)
+	call := func(private bool, answers ...string) []error {
+		c := New(private)
+		t.Cleanup(c.Close)
+		d := Dialer(private)
+		resolver, asked := names(t, answers...)
+		d.Resolver = resolver
+		c.Transport.(*http.Transport).DialContext = d.DialContext
+		var errs []error
+		for range answers {
+			_, err := c.Call(t.Context(), http.MethodPost, "http://hook.rebind.test:"+port+"/", nil, nil)
+			errs = append(errs, err)
+			c.CloseIdleConnections()
+		}
+		require.Equal(t, len(answers), asked())
+		return errs
+	}
+	for _, err := range call(false, "192.0.2.1", "127.0.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1") {
+		require.ErrorContains(t, err, errAddress.Error())
+	}
+	require.Zero(t, hits.Load())
+	errs := call(true, "127.0.0.1", "169.254.169.254", "0.0.0.0")
+	require.NoError(t, errs[0])
+	require.ErrorContains(t, errs[1], errAddress.Error())
+	require.ErrorContains(t, errs[2], errAddress.Error())
+	require.EqualValues(t, 1, hits.Load())
 }

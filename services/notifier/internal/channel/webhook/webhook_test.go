@@ -2,8 +2,12 @@ package webhook
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -281,4 +285,28 @@ func TestEnvelope(t *testing.T) {
 		"time": "2026-03-01T14:02:00Z", "datacontenttype": "application/json",
 		"data": map[string]any{"title": "<b>&", "headline": "h", "agent": "a", "session": "s", "kind": "approval"},
 	}, body)
+}
+
+// While a receiver changes over, whoever knows the old secret and whoever knows the
+// new one finds a signature that holds, of the same message.
+func TestSecretsAreRotated(t *testing.T) {
+	t.Parallel()
+	heads := make(chan http.Header, 1)
+	bodies := make(chan []byte, 1)
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		heads <- r.Header
+		bodies <- body
+	})
+	_, err := send(t.Context(), newChannel(t, url, otherSecret))
+	require.NoError(t, err)
+	head, body := <-heads, <-bodies
+	for _, secret := range []string{sampleSecret, otherSecret} {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		require.NoError(t, err)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(head.Get("webhook-id") + "." + head.Get("webhook-timestamp") + "." + string(body)))
+		require.Contains(t, strings.Fields(head.Get("webhook-signature")), "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	require.Len(t, strings.Fields(head.Get("webhook-signature")), 2)
 }
