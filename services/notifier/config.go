@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,17 +13,9 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/strictyaml"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
-
-// Types of a channel.
-const (
-	TypeLog     = "log"
-	TypeWebhook = "webhook"
-)
-
-// DefaultWebhookDelay leaves a decision to whoever has the page in view.
-const DefaultWebhookDelay = 5 * time.Second
 
 // maxConfig bounds a configuration file, in bytes; maxChannels what it lists.
 const (
@@ -49,19 +42,29 @@ type Channel struct {
 	// Name is a token, unique, and part of the record of what was sent: a
 	// channel of another name is told anew.
 	Name string `json:"name"`
-	Type string `json:"type"` // log or webhook
+	Type string `json:"type"` // one of the types above
 	// After is how long an interaction has to wait before this channel hears of
-	// it; default 0s for log, DefaultWebhookDelay for webhook. Only without routes.
+	// it; the default is the type's. Only without routes.
 	After *hitl.Duration `json:"after,omitempty"`
 	// Reminder says whether the channel is told again, once, when an answer
 	// becomes urgent; default true. Only without routes.
 	Reminder *bool `json:"reminder,omitempty"`
-	// Of a webhook: where to, what to sign with ("whsec_" and base64 of 24 to 64
-	// bytes; several while a receiver changes over), and whether plain HTTP,
-	// loopback and private addresses are welcome.
-	URL          Secret   `json:"url,omitempty"`
-	Secrets      []Secret `json:"secrets,omitempty"`
-	AllowPrivate bool     `json:"allow_private,omitempty"`
+	// URL is where to: an endpoint, or the provider's API where that is not the
+	// usual one. AllowPrivate welcomes loopback, private addresses, and no TLS.
+	URL          Secret `json:"url,omitempty"`
+	AllowPrivate bool   `json:"allow_private,omitempty"`
+	// Secrets are what a webhook's messages are signed with ("whsec_" and base64 of
+	// 24 to 64 bytes); several while a receiver changes over.
+	Secrets []Secret `json:"secrets,omitempty"`
+	// Token is what the provider knows us by.
+	Token Secret `json:"token,omitempty"`
+	// User and Password log in to a mail server, From is who its mails come from.
+	User     string `json:"user,omitempty"`
+	Password Secret `json:"password,omitempty"`
+	From     string `json:"from,omitempty"`
+	// To is the address of recipients who have none of their own here, and of the
+	// channel itself where there are no routes.
+	To string `json:"to,omitempty"`
 }
 
 // Secret is a text that is not shown when it is printed, logged or encoded. A
@@ -147,7 +150,7 @@ func loadConfig(path string) (c Config, err error) {
 		return c, &ConfigError{Field: se.Path, Line: se.Line, Column: se.Column, Err: errors.New(se.Problem)}
 	}
 	for _, ch := range c.Channels {
-		if perm := info.Mode().Perm(); len(ch.Secrets) > 0 && perm&0o077 != 0 {
+		if perm := info.Mode().Perm(); ch.secret() && perm&0o077 != 0 {
 			return c, fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
 		}
 	}
@@ -220,8 +223,36 @@ func (c *Config) check() error {
 			return fail(at+"name", "after and reminder count only where there are no routes")
 		}
 		names[ch.Name] = true
-		if _, err := ch.build(slog.New(slog.DiscardHandler), ""); err != nil {
+		built, err := ch.build(slog.New(slog.DiscardHandler), "")
+		if err != nil {
 			return &ConfigError{Field: at + err.Field, Err: errors.New(err.Problem)}
+		}
+		closeAll([]channel.Channel{built})
+	}
+	return c.checkTo()
+}
+
+// checkTo checks the addresses of recipients in channels that need one.
+func (c *Config) checkTo() error {
+	byName := map[string]*Channel{}
+	for i := range c.Channels {
+		ch := &c.Channels[i]
+		byName[ch.Name] = ch
+		if ch.To != "" || len(c.Routes) == 0 {
+			if problem := ch.checkTo(ch.To); problem != "" {
+				return &ConfigError{Field: fmt.Sprintf("channels[%d].to", i), Err: errors.New(problem)}
+			}
+		}
+	}
+	for i := range c.Recipients {
+		for j, reach := range c.Recipients[i].Channels {
+			ch := byName[reach.Channel]
+			if ch == nil {
+				continue // the policy names it
+			}
+			if problem := ch.checkTo(cmp.Or(reach.To, ch.To)); problem != "" {
+				return &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].to", i, j), Err: errors.New(problem)}
+			}
 		}
 	}
 	return nil

@@ -54,29 +54,36 @@ func TestLoadConfigNamesTheFieldAndNoSecret(t *testing.T) {
 		text, want string
 		mode       os.FileMode
 	}{
-		"not JSON":         {text: `{`, want: "n.json"},
-		"unknown field":    {text: `{"chanels":[]}`, want: "chanels"},
-		"doubled field":    {text: `{"channels":[],"channels":[]}`, want: "channels"},
-		"trailing text":    {text: `{} {}`, want: "n.json"},
-		"wrong type":       {text: `{"ledger_replicas":"SUPERSECRET"}`, want: "ledger_replicas"},
-		"replicas":         {text: `{"ledger_replicas":-1}`, want: "ledger_replicas"},
-		"no name":          {text: `{"channels":[{"type":"log"}]}`, want: "channels[0].name: missing"},
-		"bad name":         {text: `{"channels":[{"name":"a b","type":"log"}]}`, want: "channels[0].name"},
-		"same name":        {text: `{"channels":[{"name":"a","type":"log"},{"name":"a","type":"log"}]}`, want: "channels[1].name"},
-		"unknown type":     {text: `{"channels":[{"name":"a","type":"pigeon"}]}`, want: "channels[0].type"},
-		"log with address": {text: `{"channels":[{"name":"a","type":"log","url":"https://x"}]}`, want: "channels[0].type"},
-		"bad delay":        {text: `{"channels":[{"name":"a","type":"log","after":"SUPERSECRET"}]}`, want: "n.json:1:47: channels[0].after: not a duration"},
-		"negative delay":   {text: `{"channels":[{"name":"a","type":"log","after":"-1s"}]}`, want: "channels[0].after"},
-		"readable secrets": {text: hook(""), mode: 0o644, want: "chmod 600"},
-		"no address":       {text: `{"channels":[{"name":"a","type":"webhook"}]}`, want: "channels[0].url: missing"},
-		"no secret":        {text: `{"channels":[{"name":"a","type":"webhook","url":"https://h.test/PATHSECRET"}]}`, want: "channels[0].secrets: missing"},
-		"bad secret":       {text: strings.Replace(hook(""), secret, "whsec_!SUPERSECRET", 1), want: "channels[0].secrets[0]"},
-		"short secret":     {text: strings.Replace(hook(""), secret, "whsec_U1VQRVJTRUNSRVQ=", 1), want: "channels[0].secrets[0]: is 11 bytes"},
-		"foreign secret":   {text: strings.Replace(hook(""), secret, "SUPERSECRET", 1), want: "must begin with whsec_"},
-		"plain http":       {text: strings.Replace(hook(""), "https", "http", 1), want: "channels[0].url: must begin with https"},
-		"another scheme":   {text: strings.Replace(hook(`,"allow_private":true`), "https", "file", 1), want: "channels[0].url"},
-		"user in address":  {text: strings.Replace(hook(""), "h.test", "u:SUPERSECRET@h.test", 1), want: "user or password"},
-		"broken address":   {text: strings.Replace(hook(""), "h.test", "h test%zz", 1), want: "channels[0].url"},
+		"not JSON":           {text: `{`, want: "n.json"},
+		"unknown field":      {text: `{"chanels":[]}`, want: "chanels"},
+		"doubled field":      {text: `{"channels":[],"channels":[]}`, want: "channels"},
+		"trailing text":      {text: `{} {}`, want: "n.json"},
+		"wrong type":         {text: `{"ledger_replicas":"SUPERSECRET"}`, want: "ledger_replicas"},
+		"replicas":           {text: `{"ledger_replicas":-1}`, want: "ledger_replicas"},
+		"no name":            {text: `{"channels":[{"type":"log"}]}`, want: "channels[0].name: missing"},
+		"bad name":           {text: `{"channels":[{"name":"a b","type":"log"}]}`, want: "channels[0].name"},
+		"same name":          {text: `{"channels":[{"name":"a","type":"log"},{"name":"a","type":"log"}]}`, want: "channels[1].name"},
+		"unknown type":       {text: `{"channels":[{"name":"a","type":"pigeon"}]}`, want: "channels[0].type"},
+		"log with address":   {text: `{"channels":[{"name":"a","type":"log","url":"https://x"}]}`, want: "channels[0].url: is not known to a channel of the type log"},
+		"chat without place": {text: `{"channels":[{"name":"a","type":"telegram","token":"1:SUPERSECRETSUPERSECRET"}]}`, want: "channels[0].to: missing"},
+		"bad place":          {text: `{"channels":[{"name":"a","type":"ntfy","to":"a/b"}]}`, want: "channels[0].to: not a topic"},
+		"hook with a place":  {text: `{"channels":[{"name":"a","type":"slack","url":"https://h.test/PATHSECRET","to":"C0123"}]}`, want: "channels[0].to: is not known"},
+		"readable token":     {text: `{"channels":[{"name":"a","type":"gotify","url":"https://h.test","token":"SUPERSECRET"}]}`, mode: 0o644, want: "chmod 600"},
+		"readable password":  {text: `{"channels":[{"name":"a","type":"mail","url":"smtp://h.test","user":"u","password":"SUPERSECRET","from":"a@b.test","to":"a@b.test"}]}`, mode: 0o644, want: "chmod 600"},
+		"readable hook":      {text: `{"channels":[{"name":"a","type":"discord","url":"https://h.test/PATHSECRET"}]}`, mode: 0o644, want: "chmod 600"},
+		"foreign field":      {text: `{"channels":[{"name":"a","type":"teams","url":"https://h.test/PATHSECRET","token":"SUPERSECRET"}]}`, want: "channels[0].token: is not known"},
+		"bad delay":          {text: `{"channels":[{"name":"a","type":"log","after":"SUPERSECRET"}]}`, want: "n.json:1:47: channels[0].after: not a duration"},
+		"negative delay":     {text: `{"channels":[{"name":"a","type":"log","after":"-1s"}]}`, want: "channels[0].after"},
+		"readable secrets":   {text: hook(""), mode: 0o644, want: "chmod 600"},
+		"no address":         {text: `{"channels":[{"name":"a","type":"webhook"}]}`, want: "channels[0].url: missing"},
+		"no secret":          {text: `{"channels":[{"name":"a","type":"webhook","url":"https://h.test/PATHSECRET"}]}`, want: "channels[0].secrets: missing"},
+		"bad secret":         {text: strings.Replace(hook(""), secret, "whsec_!SUPERSECRET", 1), want: "channels[0].secrets[0]"},
+		"short secret":       {text: strings.Replace(hook(""), secret, "whsec_U1VQRVJTRUNSRVQ=", 1), want: "channels[0].secrets[0]: is 11 bytes"},
+		"foreign secret":     {text: strings.Replace(hook(""), secret, "SUPERSECRET", 1), want: "must begin with whsec_"},
+		"plain http":         {text: strings.Replace(hook(""), "https", "http", 1), want: "channels[0].url: must begin with https"},
+		"another scheme":     {text: strings.Replace(hook(`,"allow_private":true`), "https", "file", 1), want: "channels[0].url"},
+		"user in address":    {text: strings.Replace(hook(""), "h.test", "u:SUPERSECRET@h.test", 1), want: "user or password"},
+		"broken address":     {text: strings.Replace(hook(""), "h.test", "h test%zz", 1), want: "channels[0].url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,4 +126,50 @@ routes:
 	require.ErrorContains(t, err, `n.json:3:5: channels[0]: unknown field "typ": is "type" meant?`)
 	_, err = notifier.LoadConfig(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Every type of channel can be configured, with one address for all or one of
+// each recipient.
+func TestLoadConfigKnowsAllTypes(t *testing.T) {
+	t.Parallel()
+	all := `channels:
+  - {name: mail, type: mail, url: "smtp://mail.test:587", user: u, password: p, from: "Banksman <b@mail.test>"}
+  - {name: slack, type: slack, token: xoxb-1}
+  - {name: hook, type: slack, url: "https://hooks.slack.test/services/x"}
+  - {name: telegram, type: telegram, token: "1:abcdefghij"}
+  - {name: discord, type: discord, url: "https://discord.test/api/webhooks/1/x"}
+  - {name: teams, type: teams, url: "https://teams.test/workflows/x"}
+  - {name: ntfy, type: ntfy, to: everybody}
+  - {name: gotify, type: gotify, url: "https://gotify.test", token: A1}
+  - {name: pagerduty, type: pagerduty, token: r1}
+  - {name: opsgenie, type: opsgenie, token: k1}
+recipients:
+  - name: ada
+    channels:
+      - {channel: mail, to: ada@mail.test}
+      - {channel: slack, to: U0ADA}
+      - {channel: hook}
+      - {channel: telegram, to: "42"}
+      - {channel: discord}
+      - {channel: teams}
+      - {channel: ntfy}
+      - {channel: gotify}
+      - {channel: pagerduty}
+      - {channel: opsgenie}
+routes:
+  - name: all
+    steps: [{to: [ada]}]
+`
+	c, err := notifier.LoadConfig(writeConfig(t, all, 0o600))
+	require.NoError(t, err)
+	require.Len(t, c.Channels, 10)
+	for change, want := range map[string][2]string{
+		`, to: ada@mail.test}`: {"}", "recipients[0].channels[0].to: missing: mail needs an address to send to"},
+		`{channel: discord}`:   {`{channel: discord, to: "x"}`, "recipients[0].channels[4].to: is not known"},
+		`to: "42"`:             {`to: ada`, "recipients[0].channels[3].to: not the id of a chat"},
+	} {
+		_, err := notifier.LoadConfig(writeConfig(t, strings.Replace(all, change, want[0], 1), 0o600))
+		require.ErrorContains(t, err, want[1])
+		require.ErrorContains(t, err, "n.json:", "with its line")
+	}
 }

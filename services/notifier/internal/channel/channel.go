@@ -74,8 +74,8 @@ const MaxSessions = 10
 
 // Receipt is what is known of a message that the provider has taken.
 type Receipt struct {
-	// Ref is the provider's own name for the message; Update needs it. Empty: it
-	// has none.
+	// Ref is the provider's own name for the message, by which Update finds it.
+	// Empty: it cannot be changed.
 	Ref string `json:"ref,omitempty"`
 	// Said is the provider's answer in a few words, for people. No secret.
 	Said string `json:"said,omitempty"`

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,25 +128,43 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 // more.
 func (l *lane) updates(r *ledger.Record) bool {
 	_, ok := l.Channel.(channel.Updater)
-	return ok && len(r.Earlier) > 0
+	return ok && len(changeable(r.Earlier)) > 0
+}
+
+// changeable are the receipts of messages that can be changed.
+func changeable(earlier []channel.Receipt) []channel.Receipt {
+	return slices.DeleteFunc(slices.Clone(earlier), func(r channel.Receipt) bool { return r.Ref == "" })
 }
 
 // send makes one attempt. Where an ending can correct what was sent, it does.
-func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (receipt channel.Receipt, err error) {
+func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
 	a.To = l.To
 	if link := l.ticket(ctx, &a); link != "" {
 		a.Data.Link = link
 	}
 	u, ok := l.Channel.(channel.Updater)
+	earlier = changeable(earlier)
 	if !ok || a.Type != channel.Closed || len(earlier) == 0 {
 		return l.Channel.Send(ctx, a)
 	}
+	var last channel.Receipt
+	var refused error
 	for _, r := range earlier {
-		if receipt, err = u.Update(ctx, r, a); err != nil {
+		receipt, err := u.Update(ctx, r, a)
+		var p *channel.Problem
+		switch {
+		case err == nil:
+			last = receipt
+		case errors.As(err, &p) && p.Class == channel.Refused:
+			refused = err // somebody has deleted it; the others say how it ended
+		default:
 			return receipt, err
 		}
 	}
-	return receipt, nil
+	if last == (channel.Receipt{}) {
+		return last, refused
+	}
+	return last, nil
 }
 
 // ticketLimit bounds the making of a link by which somebody decides.
@@ -232,15 +251,15 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
 	}
 	if p.Class == channel.Gone {
-		l.drop(ctx)
+		l.drop(ctx, failure)
 	}
 	return p
 }
 
 // drop remembers that the endpoint wants nothing any more.
-func (l *lane) drop(ctx context.Context) {
+func (l *lane) drop(ctx context.Context, why error) {
 	if !l.dropped.Swap(true) {
-		l.e.Logger.Error("the endpoint wants no more messages (status 410) and gets none; a channel of another name or address starts anew", "channel", l.Name)
+		l.e.Logger.Error("the endpoint wants no more messages and gets none; a channel of another name, address or token starts anew", "channel", l.Name, "error", why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()

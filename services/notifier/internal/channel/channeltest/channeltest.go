@@ -5,6 +5,7 @@ package channeltest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ const (
 	Refuse Answer = "refuse" // this message is wrong
 	Gone   Answer = "gone"   // the endpoint is given up; without that, leave it out of Can
 	Silent Answer = "silent" // it takes the message and never answers
+	// Plain: it refuses what has markup, and takes the same as text.
+	Plain Answer = "plain"
 )
 
 // Received is a message as the receiver saw it.
@@ -34,6 +37,11 @@ type Received struct {
 	ID string
 	// Text is everything in it that could be read by somebody.
 	Text string
+	// Changes is the provider's name of the message that it changes; empty: it is
+	// a message of its own.
+	Changes string
+	// Marked: it has markup.
+	Marked bool
 }
 
 // Receiver is the other end: the provider, or a double of it.
@@ -55,6 +63,10 @@ type Options struct {
 	Secrets []string
 	// Keyed: the provider has a key for repeated messages.
 	Keyed bool
+	// NoRetryAfter: the provider cannot say when to come back.
+	NoRetryAfter bool
+	// Updates: the channel changes what it has sent.
+	Updates bool
 }
 
 // Alert is a message of a type, with texts that try to be more than text.
@@ -116,6 +128,57 @@ func Run(t *testing.T, o Options) {
 		require.Equal(t, o.Keyed, got[0].ID != "")
 		require.Equal(t, got[0], got[1])
 	})
+	t.Run("an end changes what was sent, where that can be changed", func(t *testing.T) {
+		r := o.New(t)
+		c := r.Channel(t)
+		u, ok := c.(channel.Updater)
+		require.Equal(t, o.Updates, ok)
+		if !ok {
+			return
+		}
+		r.Next(Take)
+		receipt, err := c.Send(t.Context(), Alert(channel.Opened))
+		require.NoError(t, err)
+		require.NotEmpty(t, receipt.Ref)
+		for range 2 { // whoever was killed in between does it again
+			again, err := u.Update(t.Context(), receipt, Alert(channel.Closed))
+			require.NoError(t, err)
+			require.NotEmpty(t, again.Said)
+			discreet(t, again.Said, again.Ref)
+		}
+		got := r.Received()
+		require.Len(t, got, 3)
+		require.Empty(t, got[0].Changes)
+		require.NotEmpty(t, got[1].Changes)
+		require.Equal(t, got[1], got[2])
+		for _, want := range []string{"Denied by Bob", "2 Mar 2026, 12:00 UTC", Alert(channel.Closed).Data.Headline} {
+			require.Contains(t, got[1].Text, want)
+		}
+		for _, a := range []Answer{Refuse, Later} {
+			r.Next(a)
+			_, err = u.Update(t.Context(), receipt, Alert(channel.Closed))
+			var p *channel.Problem
+			require.ErrorAs(t, err, &p, "%s", a)
+			require.Equal(t, map[Answer]channel.Class{Refuse: channel.Refused, Later: channel.Retry}[a], p.Class)
+			discreet(t, err.Error())
+		}
+	})
+	if slices.Contains(o.Can, Plain) {
+		t.Run("what is refused for its markup goes out as text", func(t *testing.T) {
+			r := o.New(t)
+			r.Next(Plain)
+			receipt, err := r.Channel(t).Send(t.Context(), Alert(channel.Opened))
+			require.NoError(t, err)
+			require.Contains(t, receipt.Said, "as plain text")
+			got := r.Received()
+			require.Len(t, got, 2)
+			require.True(t, got[0].Marked)
+			require.False(t, got[1].Marked)
+			for _, want := range []string{"build-7 wants to use Bash", "https://banksman.test/#/i/t.o.i", "Risk: high"} {
+				require.Contains(t, got[1].Text, want)
+			}
+		})
+	}
 	for _, a := range o.Can {
 		want, ok := map[Answer]channel.Class{Later: channel.Retry, Refuse: channel.Refused, Gone: channel.Gone, Silent: channel.Retry}[a]
 		if !ok {
@@ -135,7 +198,7 @@ func Run(t *testing.T, o Options) {
 			require.True(t, errors.As(err, &p), "%v", err)
 			require.Equal(t, want, p.Class)
 			require.Equal(t, a == Silent, p.Unknown, "only silence leaves open whether it arrived")
-			if a == Later {
+			if a == Later && !o.NoRetryAfter {
 				require.Equal(t, 20*time.Second, p.RetryAfter)
 			}
 			discreet(t, err.Error())
