@@ -46,7 +46,7 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 	s := wire.Summary{
 		RequestID: r.ID, Key: a.Ref.String(), RequestType: hitl.RequestTypeOf(r.Kind), Kind: r.Kind,
 		Presentation: hitl.PresentationOf(r.Kind), SessionID: r.SessionID, SessionKey: session.String(),
-		Tenant: r.Tenant, Owner: r.Owner, ProjectID: r.ProjectID, AgentName: Line(r.AgentName),
+		Tenant: r.Tenant, Owner: r.Owner, ProjectID: Line(r.ProjectID), AgentName: Line(r.AgentName),
 		ToolCallID: r.ToolCallID, Headline: said.Headline, Title: Line(r.Title), Digest: digest,
 		Risk: said.Risk, RiskReason: said.RiskReason, Irreversible: said.Irreversible, CreatedAt: a.RequestedAt, Attempt: a.Attempt,
 		AttentionAt: said.AttentionAt, ExpiresAt: said.ExpiresAt,
@@ -119,7 +119,7 @@ func Body(r *hitl.Request, raw []byte, a Admission) *wire.Body {
 	}
 	if r.Tool != nil {
 		b.Cwd = Visible(r.Tool.Cwd)
-		b.Input = string(r.Tool.Input)
+		b.Input = editable(r.Tool.Input)
 		if l, ok := link.Read(r.Tool.Name, r.Tool.Input); ok {
 			b.Link = l.Address
 		}

@@ -3,10 +3,12 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Always } from "../rules/Always";
 import { useCards } from "../ui/context";
 import { Button, inputClass, Key } from "../ui/controls";
+import { FRESH } from "../ui/fresh";
 import { AgentWords, distinct, isLong, PayloadBlock, Verbatim } from "./blocks";
 import { Grants, type Scope, ScopeChoice } from "./ScopeChoice";
 import { SeenEnd, useNarrow } from "./SeenEnd";
 import { useSole } from "./sole";
+import { Unseen } from "./unseen";
 import type { KindProps } from "./kinds";
 
 /** Consent to a tool call. An unknown kind comes here too, without a way to approve. */
@@ -54,7 +56,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     if (!off) say("reason", message ? { decision: "deny", message } : { decision: "deny" });
   };
   const allowEdited = () => {
-    if (!off && !locked && canAllow && jsonProblem(edit) === "") say("edit", { decision: "allow", updated_input: edit, scope });
+    if (!off && !locked && canAllow && jsonProblem(edit) === "") say("edit", { decision: "allow", updated_input: edit, scope: "once" }); // a wider scope would be of what the agent asked
   };
   const openReason = () => {
     setMode("reason");
@@ -161,7 +163,11 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             id={`${id}-reason`} ref={reasonField} data-testid="deny-reason-text" rows={2} className={inputClass} disabled={busy}
             value={draft.reason ?? ""} onChange={(e) => setDraft({ reason: e.target.value })}
             onKeyDown={(e) => {
-              if (e.nativeEvent.isComposing) return;
+              if (e.nativeEvent.isComposing || (e.repeat && e.key === "Enter")) {
+                // A held Enter began on the button that opened this.
+                if (e.repeat) e.preventDefault();
+                return;
+              }
               if (e.key === "Escape") {
                 e.preventDefault();
                 e.stopPropagation();
@@ -187,6 +193,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             className={`${inputClass} font-mono text-[13px] leading-5`} aria-invalid={editProblem !== ""} aria-describedby={`${id}-edit-note`}
             value={edit} onChange={(e) => setDraft({ edit: e.target.value })}
             onKeyDown={(e) => {
+              if (e.nativeEvent.isComposing) return;
               if (e.key === "Escape") {
                 e.preventDefault();
                 e.stopPropagation();
@@ -199,6 +206,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             }}
           />
           <p id={`${id}-edit-note`} className="text-sm text-soft">{editProblem || (edit === body?.input ? "Not changed yet." : "Your text is sent exactly as it stands here. The risk above is of what the agent asked, not of your text.")}</p>
+          <Unseen text={edit} />
           <div className="flex flex-wrap justify-between gap-2">
             <Button look="quiet" disabled={busy} onClick={closeEdit}>Cancel <Key>Esc</Key></Button>
             <Button look="solid" data-testid="edit-approve" disabled={off || locked || editProblem !== ""} busy={busy && pressed === "edit"} onClick={allowEdited}>Approve the edited input</Button>
@@ -271,9 +279,6 @@ function Bar({ above, children }: { above: ReactNode; children: ReactNode }) {
     </div>
   );
 }
-
-/** How long a bar that just came takes no press, in milliseconds. */
-const FRESH = 600;
 
 /** Why a text is no JSON object, without touching it. */
 export function jsonProblem(text: string): string {

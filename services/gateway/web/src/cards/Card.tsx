@@ -12,6 +12,7 @@ import { Verbatim } from "./blocks";
 import { type CardKeys, useCardKeys } from "./keys";
 import type { Renderer } from "./kinds";
 import { Others } from "./Others";
+import { Ordered } from "./unseen";
 import { Receipt } from "./Receipt";
 import { useNow } from "./useNow";
 import { useOnScreen } from "./useOnScreen";
@@ -126,7 +127,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
     <article {...attributes} {...handlers} ref={hold.ref} tabIndex={0} aria-label={summary.headline} className="enter scroll-mt-4 scroll-mb-24 rounded-2xl border border-line bg-card shadow-card">
       <div className="space-y-4 p-5 max-md:p-4">
         <header className="space-y-1.5">
-          <h2 className="verbatim min-w-0 text-[17px] leading-6 font-medium"><Verbatim text={summary.headline} /></h2>
+          <h2 className="verbatim min-w-0 text-[17px] leading-6 font-medium"><Ordered text={summary.headline} /></h2>
           <p className="verbatim flex flex-wrap items-center gap-x-3 gap-y-1.5 text-sm text-soft">
             {(summary.kind === "approval" || summary.risk !== "low") && <Risk summary={summary} />}
             <Left summary={summary} now={now} />

@@ -5,6 +5,7 @@ import { jsonProblem } from "./ApprovalCard";
 import { AgentWords, distinct, PayloadBlock, Verbatim } from "./blocks";
 import { type FieldValues, formContent } from "./form";
 import type { KindProps } from "./kinds";
+import { Unseen } from "./unseen";
 
 /** A form: its fields where the server could tell them, else its schema and JSON text that is sent as it stands. */
 export function FormCard({ item, send, busy, offline, draft, setDraft, respond, bindKeys, notes }: KindProps) {
@@ -57,11 +58,12 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
               className={`${inputClass} font-mono text-[13px] leading-5`} aria-describedby={`${id}-note`} aria-invalid={send?.state === "refused" || undefined}
               value={text} onChange={(e) => setDraft({ form: e.target.value })} />
             <p id={`${id}-note`} className="text-sm text-soft">{problem || "Your text is sent exactly as it stands here."}</p>
+            <Unseen text={text} />
           </div>
         </>
       ) : (
         fields.map((f) => (
-          <Field key={f.name} f={f} value={values[f.name]} disabled={busy} problem={filled.problems[f.name] ?? told(f.name)}
+          <Field key={f.name} f={f} value={Object.hasOwn(values, f.name) ? values[f.name] : undefined} disabled={busy} problem={filled.problems[f.name] ?? told(f.name)}
             onChange={(v) => setDraft({ fields: { ...values, [f.name]: v } })} />
         ))
       )}

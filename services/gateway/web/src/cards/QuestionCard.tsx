@@ -119,7 +119,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
           <textarea id={`${id}-clarify`} ref={clarifyField} data-testid="clarify-text" rows={3} className={inputClass} disabled={busy}
             value={draft.clarify ?? ""} onChange={(e) => setDraft({ clarify: e.target.value })}
             onKeyDown={(e) => {
-              if (e.key === "Escape") {
+              if (e.key === "Escape" && !e.nativeEvent.isComposing) {
                 e.stopPropagation();
                 setClarifying(false);
               }

@@ -5,6 +5,7 @@ import type { Block, Part } from "@banksman/client";
 import { Chip, CopyButton, Notice } from "../ui/controls";
 import { countDiff, diffLines, type DiffLine, inlineMarks, sideBySide, type Span } from "./diff";
 import { isBad, jointWords, markParts } from "./parts";
+import { Ordered } from "./unseen";
 
 const TOKEN = /(⟦(?:U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})⟧)/;
 
@@ -32,7 +33,7 @@ function Command({ text }: { text: string }) {
   return (
     <>
       {text.split(/([^\s]+)/).map((word, i) =>
-        i % 2 === 1 && word.length <= 26 ? <span key={i} className="whitespace-nowrap"><Verbatim text={word} /></span> : <Fragment key={i}><Verbatim text={word} /></Fragment>,
+        i % 2 === 1 && word.length <= 26 ? <span key={i} className="whitespace-nowrap"><Ordered text={word} /></span> : <Fragment key={i}><Ordered text={word} /></Fragment>,
       )}
     </>
   );
@@ -85,7 +86,7 @@ function PathRow({ block }: { block: Block }) {
     <div>
       <div className="flex flex-wrap items-baseline gap-x-2.5 rounded-lg bg-sunk px-3.5 py-2">
         <span className="text-[13px] text-soft"><Verbatim text={block.label} /></span>
-        <code className="verbatim min-w-0 font-mono text-sm font-semibold"><Verbatim text={block.text ?? ""} /></code>
+        <code className="verbatim min-w-0 font-mono text-sm font-semibold"><Ordered text={block.text ?? ""} /></code>
       </div>
       <Warnings block={block} />
     </div>
@@ -170,7 +171,7 @@ function TextBlock({ block, cwd, parts, onSeen }: { block: Block; cwd?: string; 
   const countable = block.form === "content" || block.form === "plan" || (block.lines ?? 0) > 4;
   return (
     <Surface label={block.label} copy={text} extra={<>
-      {cwd && <span>in <code className="verbatim font-mono text-code-ink/85"><Verbatim text={cwd} /></code></span>}
+      {cwd && <span>in <code className="verbatim font-mono text-code-ink/85"><Ordered text={cwd} /></code></span>}
       {countable && <span>{count(block.lines ?? size.lines, "line")}</span>}
     </>}>
       <Folding long={isLong(block)} lines={size.lines} label={block.label} onSeen={onSeen} full={

@@ -18,7 +18,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 export function formContent(fields: FormField[], values: FieldValues): Filled {
   const members: string[] = [];
   const missing: string[] = [];
-  const problems: Record<string, string> = {};
+  const problems = Object.create(null) as Record<string, string>; // a field may be called constructor
   for (const f of fields) {
     const json = valueOf(f, Object.hasOwn(values, f.name) ? values[f.name] : undefined);
     if (json === "") {

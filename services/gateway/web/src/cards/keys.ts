@@ -1,6 +1,7 @@
 // Single keys decide only with focus inside the card, outside text fields, and
 // after a pause: whoever is typing when a card arrives decides nothing.
 import { type FocusEvent, type KeyboardEvent, useRef } from "react";
+import { store, stored } from "../store/settings";
 import { rootOf } from "../ui/place";
 
 /** Quiet time after the card got focus and after each key, in milliseconds. */
@@ -16,16 +17,11 @@ export interface CardKeys {
 const SETTING = "banksman.keys";
 
 export function keysOn(): boolean {
-  try {
-    return localStorage.getItem(SETTING) !== "off";
-  } catch {
-    return true; // a page without storage
-  }
+  return stored(SETTING) !== "off";
 }
 
 export function setKeysOn(on: boolean): void {
-  if (on) localStorage.removeItem(SETTING);
-  else localStorage.setItem(SETTING, "off");
+  store(SETTING, on ? "" : "off");
 }
 
 export function isTextField(t: EventTarget | null): boolean {

@@ -1,6 +1,7 @@
 // The words for times and outcomes. A receipt is truthful: who, when, by what,
 // and never a failure where somebody refused.
 import type { Decision, Outcome, Summary } from "@banksman/client";
+import { marked } from "./unseen";
 
 export function clock(iso: string, now: number): string {
   const t = new Date(iso);
@@ -88,5 +89,5 @@ export function isGood(o: Outcome | undefined): boolean {
 /** Who asks, for the line below the headline. */
 export function origin(s: Summary, title: string | undefined): string[] {
   const agent = s.agent_name || s.owner;
-  return [agent, title || s.session_id, s.project_id ?? ""].filter((x, i, all) => x !== "" && all.indexOf(x) === i);
+  return [agent, title || marked(s.session_id), s.project_id ?? ""].filter((x, i, all) => x !== "" && all.indexOf(x) === i);
 }

@@ -2,10 +2,12 @@ import { LockKeyhole, X } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import type { Item, Say } from "@banksman/client";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "../cards/blocks";
+import { Ordered } from "../cards/unseen";
 import { SeenEnd } from "../cards/SeenEnd";
 import { origin } from "../cards/words";
 import { useAppState, useCards } from "../ui/context";
 import { Button, inputClass } from "../ui/controls";
+import { useFresh } from "../ui/fresh";
 import { decideAll, type Fate, type Listed } from "./batch";
 
 /** Every selected request in full, and one press for all of them. */
@@ -42,6 +44,9 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
     return item && !item.closed && item.summary.digest === l.digest && !fates[l.key]?.done;
   });
   const why = lock(open.map((l) => state.items[l.key]!), seen, end);
+  // The end of a list whose texts are yet to come is not its end.
+  const whole = list.every((l) => state.items[l.key]?.summary.body || state.items[l.key]?.closed);
+  const fresh = useFresh("");
   const offline = state.conn.status !== "online";
   const off = offline || sending !== "" || open.length === 0;
   const decide = (what: "allow" | "deny", say: Say) => {
@@ -75,7 +80,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
           return item && <Listing key={l.key} item={item} n={i + 1} fate={fates[l.key]} still={sending === ""} changed={item.summary.digest !== l.digest} session={state.sessions[item.summary.session_key]?.title}
             onSeen={(b) => setSeen((old) => new Set(old).add(`${l.key} ${b}`))} onDrop={sending === "" && !over && list.length > 1 ? () => takeOut(l.key) : undefined} />;
         })}
-        <li aria-hidden><SeenEnd onSeen={() => setEnd(true)} /></li>
+        {whole && <li aria-hidden><SeenEnd onSeen={() => setEnd(true)} /></li>}
       </ol>
       <footer className="flex-none space-y-2.5 border-t border-line px-5 py-3">
         {over ? (
@@ -92,7 +97,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
             <textarea id={`${id}-reason`} data-testid="batch-reason" rows={1} value={reason} disabled={sending !== ""} onChange={(e) => setReason(e.target.value)} className={`${inputClass} field-sizing-content max-h-40 min-h-11`} />
             {offline && <p className="text-sm font-medium text-ink">No connection to the server. Decisions are off until it is back.</p>}
             {why !== "" && <p id={`${id}-why`} className="flex items-center gap-2 text-sm text-soft"><LockKeyhole size={15} aria-hidden />{why}</p>}
-            <div className="flex items-center justify-between gap-2">
+            <div className={`flex items-center justify-between gap-2 ${fresh ? "pointer-events-none" : ""}`}>
               <Button data-testid="batch-deny" disabled={off} busy={sending === "deny"} onClick={() => decide("deny", reason.trim() ? { decision: "deny", message: reason.trim() } : { decision: "deny" })}>Deny {open.length === 1 ? "it" : `all ${open.length}`}</Button>
               <Button look="solid" data-testid="batch-approve" disabled={off || why !== ""} busy={sending === "allow"} aria-describedby={why ? `${id}-why` : undefined} onClick={() => decide("allow", { decision: "allow", scope: "once" })}>Approve {open.length === 1 ? "it" : `all ${open.length}`}, once</Button>
             </div>
@@ -126,7 +131,7 @@ function Listing({ item, n, fate, still, changed, session, onSeen, onDrop }: { i
       <div className="flex items-start gap-3">
         <span className="text-sm text-faint tabular-nums">{n}.</span>
         <div className="min-w-0 flex-1">
-          <p className="verbatim font-semibold"><Verbatim text={summary.headline} /></p>
+          <p className="verbatim font-semibold"><Ordered text={summary.headline} /></p>
           <p className="verbatim text-sm text-soft"><Verbatim text={origin(summary, session).join(" · ")} /> · {summary.risk} risk{summary.risk_reason ? <>: <Verbatim text={summary.risk_reason} /></> : null}</p>
         </div>
         {onDrop && <Button small look="quiet" onClick={onDrop} aria-label={`Take out: ${summary.headline}`}>Take out</Button>}

@@ -3,6 +3,7 @@ import { memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react"
 import type { CardState, Item, Say } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useCardKeys } from "../cards/keys";
+import { Ordered } from "../cards/unseen";
 import { Badge } from "../cards/Receipt";
 import { useOnScreen } from "../cards/useOnScreen";
 import { clock, origin, receiptLine, span } from "../cards/words";
@@ -98,11 +99,11 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
       <div className="min-w-0 flex-1 md:basis-72">
         <p className="flex items-start gap-2 font-medium">
           {mark && <span className={`mt-0.5 flex-none ${mark.look}`} title={mark.word}>{mark.icon}<span className="sr-only">{mark.word}: </span></span>}
-          <span className="verbatim min-w-0"><Verbatim text={summary.headline} /></span>
+          <span className="verbatim min-w-0"><Ordered text={summary.headline} /></span>
         </p>
         {offer.may === "approve" && (
           <p className="mt-1 text-sm">
-            <code data-whole className="verbatim rounded bg-code px-1.5 py-0.5 font-mono text-[13px] text-code-ink [box-decoration-break:clone]"><Verbatim text={offer.block.text ?? ""} /></code>
+            <code data-whole className="verbatim rounded bg-code px-1.5 py-0.5 font-mono text-[13px] text-code-ink [box-decoration-break:clone]"><Ordered text={offer.block.text ?? ""} /></code>
             {offer.notes.map((t, i) => <span key={i} className="verbatim ml-2 text-soft"><Verbatim text={t} /></span>)}
           </p>
         )}

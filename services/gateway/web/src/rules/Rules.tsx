@@ -6,7 +6,7 @@ import { Verbatim } from "../cards/blocks";
 import { useNow } from "../cards/useNow";
 import { clock } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
-import { Button, Chip } from "../ui/controls";
+import { Button, Chip, SureButton } from "../ui/controls";
 import { Change, Decided } from "./Row";
 import { standing, usage } from "./words";
 
@@ -88,7 +88,7 @@ function Row({ rule, now, online, onDone }: { rule: Rule; now: number; online: b
         {active && rule.may_change && <Button small look="quiet" data-testid="rule-change" aria-expanded={open === "change"} disabled={!online} onClick={() => setOpen(open === "change" ? "" : "change")}>Change…</Button>}
         {active && rule.may_revoke && (sure ? (
             <>
-              <Button small look="danger" data-testid="revoke-sure" disabled={!online || busy} busy={busy} onClick={revoke}>Revoke it now</Button>
+              <SureButton small look="danger" data-testid="revoke-sure" disabled={!online || busy} busy={busy} onClick={revoke}>Revoke it now</SureButton>
               <Button small look="quiet" disabled={busy} onClick={() => setSure(false)}>Keep it</Button>
             </>
           ) : <Button small data-testid="revoke" disabled={!online} onClick={() => { setSure(true); setProblem(""); }}>Revoke…</Button>)}

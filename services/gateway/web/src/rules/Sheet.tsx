@@ -8,6 +8,7 @@ import { useNow } from "../cards/useNow";
 import { clock } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Chip, inputClass } from "../ui/controls";
+import { useFresh } from "../ui/fresh";
 import type { Start } from "./open";
 import { lasting, outcomes } from "./words";
 
@@ -23,12 +24,15 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
   const effect = start.effect ?? "allow";
   const denies = effect === "deny";
   const verb = denies ? "deny" : "approve";
-  const [preview, setPreview] = useState<RulePreview>();
+  const [told, setTold] = useState<{ of: string; preview: RulePreview }>();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const [left, setLeft] = useState<string[]>();
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const fresh = useFresh("");
+  const of = `${pattern} ${scope}`;
+  const preview = told?.preview;
 
   useEffect(() => {
     const d = box.current;
@@ -40,15 +44,17 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
     const stop = new AbortController();
     setProblem("");
     app.rules.previewRule({ request_id: summary.key, digest: summary.digest, effect, pattern, scope, expires_in: 1 }, { signal: stop.signal }).then(
-      (p) => { if (!stop.signal.aborted) setPreview(p); },
+      (p) => { if (!stop.signal.aborted) setTold({ of, preview: p }); },
       (e: unknown) => {
         if (stop.signal.aborted) return;
-        setPreview(undefined);
+        setTold(undefined);
         setProblem(words(e));
       },
     );
     return () => stop.abort();
-  }, [app, summary.key, summary.digest, effect, pattern, scope]);
+  }, [app, summary.key, summary.digest, effect, pattern, scope, of]);
+  // What is read must be what is made: after another choice its words come first.
+  const read = told?.of === of;
 
   const spans = lasting(now, preview?.max_expires_in ?? lasts);
   const most = uses.trim() === "" ? 0 : Number(uses);
@@ -57,7 +63,7 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
   const thisToo = apply.some((c) => c.request_id === summary.key);
 
   const make = () => {
-    if (!preview || busy || badUses) return;
+    if (!read || busy || badUses) return;
     setBusy(true);
     setProblem("");
     const wish: NewRule = {
@@ -132,9 +138,9 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
               </>
             )}
           </div>
-          <div className="flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3">
+          <div className={`flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3 ${fresh ? "pointer-events-none" : ""}`}>
             <Button onClick={onClose} disabled={busy} className="max-md:w-full">Cancel</Button>
-            <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!preview || busy || badUses} busy={busy} onClick={make}>
+            <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!read || busy || badUses} busy={busy} onClick={make}>
               {thisToo ? (apply.length > 1 ? `Make the rule and ${verb} ${apply.length}` : `Make the rule and ${verb} this`) : apply.length > 0 ? `Make the rule and ${verb} ${apply.length}` : "Make the rule only"}
             </Button>
           </div>

@@ -4,6 +4,7 @@ import { pendingOf, type Session, type State } from "@banksman/client";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
 import { useAppState } from "../ui/context";
+import { marked } from "../cards/unseen";
 import { sessionHref } from "../ui/route";
 
 const words: Record<string, string> = {
@@ -23,7 +24,7 @@ export function sessionWord(state: State, s: Session): string {
 }
 
 export function sessionTitle(s: Session): string {
-  return s.title || s.session_id;
+  return s.title || marked(s.session_id);
 }
 
 /** The last name of a path: enough to tell sessions apart. */

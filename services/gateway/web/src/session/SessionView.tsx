@@ -5,7 +5,8 @@ import { Card } from "../cards/Card";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
-import { Button, Notice, Problem } from "../ui/controls";
+import { useMoved } from "../ui/fresh";
+import { Button, Notice, Problem, SureButton } from "../ui/controls";
 import { isStarted, startAgain } from "./again";
 import { Composer } from "./Composer";
 import { sessionTitle } from "./SessionList";
@@ -22,6 +23,8 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
   useEffect(() => app.client.follow(sessionKey), [app, sessionKey]);
 
   const waiting = (session?.pending ?? []).filter((k) => state.items[k] && !state.items[k].closed);
+  // One that is decided makes room for the next, under the finger that decided it.
+  const moved = useMoved(waiting);
   const entries = transcript?.entries ?? [];
   const scroller = useRef<HTMLDivElement>(null);
   const [stick, setStick] = useState(true);
@@ -76,7 +79,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
       </div>
       {(session || waiting.length > 0) && (
         <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[78%] overflow-y-auto" : ""}`}>
-          <div className="mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8">
+          <div className={`mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8 ${moved ? "pointer-events-none" : ""}`}>
             {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
             {dead && waiting.length === 0 && (
               <div className="flex flex-wrap items-center justify-center gap-x-3 gap-y-1">
@@ -161,7 +164,7 @@ function Head({ session }: { session: Session }) {
             </select>
             <span className={`md:order-3 ${onPhone}`}>
               {sure ? (
-                <Button small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</Button>
+                <SureButton small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</SureButton>
               ) : (
                 <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden />Stop</Button>
               )}

@@ -1,20 +1,34 @@
-// What a person has chosen for this browser.
+// What a person has chosen for this browser. What the storage does not take lasts
+// as long as the page.
 
 const PREFIX = "banksman.set.";
 
-export function setting(name: string): string {
+const here = new Map<string, string>();
+
+export function stored(key: string): string {
+  const h = here.get(key);
+  if (h !== undefined) return h;
   try {
-    return localStorage.getItem(PREFIX + name) ?? "";
+    return localStorage.getItem(key) ?? "";
   } catch {
     return ""; // a page without storage
   }
 }
 
-export function keepSetting(name: string, value: string): void {
+export function store(key: string, value: string): void {
+  here.delete(key);
   try {
-    if (value === "") localStorage.removeItem(PREFIX + name);
-    else localStorage.setItem(PREFIX + name, value);
+    if (value === "") localStorage.removeItem(key);
+    else localStorage.setItem(key, value);
   } catch {
-    // it then lasts until the reload
+    here.set(key, value);
   }
+}
+
+export function setting(name: string): string {
+  return stored(PREFIX + name);
+}
+
+export function keepSetting(name: string, value: string): void {
+  store(PREFIX + name, value);
 }

@@ -2,6 +2,7 @@ import { SquareTerminal } from "lucide-react";
 import { useState } from "react";
 import { useApp, useAppState } from "./context";
 import { Button } from "./controls";
+import { useFresh } from "./fresh";
 
 /** Terminals that ask to sign in. It takes no focus; typing goes on where it was. */
 export function CliLogins() {
@@ -25,6 +26,8 @@ function Confirm({ code, name }: { code: string; name: string }) {
   const app = useApp();
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
+  // It comes by itself, perhaps under a finger on its way to a card.
+  const fresh = useFresh(code);
   const answer = (allow: boolean) => {
     setBusy(true);
     app.answerCliLogin(code, allow).catch((e: unknown) => {
@@ -39,7 +42,7 @@ function Confirm({ code, name }: { code: string; name: string }) {
       <p className="mt-3 rounded-xl bg-code py-3 text-center font-mono text-2xl font-semibold tracking-widest text-code-ink">{code}</p>
       <p className="mt-2 text-[13px] text-faint">It may then decide in your name for some hours.</p>
       {problem !== "" && <p role="alert" className="mt-2 text-sm font-medium text-ink">{problem}</p>}
-      <div className="mt-4 flex justify-between gap-2">
+      <div className={`mt-4 flex justify-between gap-2 ${fresh ? "pointer-events-none" : ""}`}>
         <Button data-testid="cli-login-refuse" disabled={busy} onClick={() => answer(false)}>Refuse</Button>
         <Button look="solid" data-testid="cli-login-allow" disabled={busy} busy={busy} onClick={() => answer(true)}>The codes match, allow</Button>
       </div>

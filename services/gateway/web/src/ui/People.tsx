@@ -3,7 +3,7 @@ import { type FormEvent, type ReactNode, useCallback, useEffect, useId, useState
 import { type APIToken, type APITokenList, type CreatedAPIToken, GatewayError, type Grant, type Invitation, type User, type UserList } from "@banksman/client";
 import { clock } from "../cards/words";
 import { useApp } from "./context";
-import { Button, CopyButton, inputClass } from "./controls";
+import { Button, CopyButton, inputClass, SureButton } from "./controls";
 
 const ROLES = ["viewer", "responder", "approver", "admin"];
 /** What the server takes. */
@@ -178,7 +178,7 @@ function Field({ id, label, children }: { id: string; label: string; children: R
 export function Sure({ label, onSure }: { label: string; onSure: () => void }) {
   const [sure, setSure] = useState(false);
   return sure
-    ? <Button small look="danger" autoFocus onBlur={() => setSure(false)} onClick={() => { setSure(false); onSure(); }}>{label}: yes</Button>
+    ? <SureButton small look="danger" autoFocus onBlur={() => setSure(false)} onClick={() => { setSure(false); onSure(); }}>{label}: yes</SureButton>
     : <Button small look="quiet" onClick={() => setSure(true)}>{label}</Button>;
 }
 

@@ -7,7 +7,7 @@ import { clock } from "../cards/words";
 import { soundOn, tryBell } from "../store/bell";
 import { keepSetting, setting } from "../store/settings";
 import { useApp, useAppState } from "./context";
-import { Button } from "./controls";
+import { Button, SureButton } from "./controls";
 import { grants, People, Tokens } from "./People";
 import { SignIns } from "./SignIns";
 import { loadTheme, saveTheme, type Theme } from "./theme";
@@ -45,9 +45,9 @@ export function Settings() {
               {me.principal.kind === "person" && me.via !== "cli" && <a href="/signin.html#passkey" className="inline-flex min-h-11 items-center gap-2 rounded-lg border border-edge/60 px-4 font-medium hover:bg-sunk"><KeyRound size={16} aria-hidden />Add a passkey</a>}
               <Button onClick={app.signOut}>Sign out here</Button>
               {sure
-                ? <Button look="danger" data-testid="everywhere-sure" autoFocus onBlur={() => setSure(false)} disabled={!online} onClick={() => {
+                ? <SureButton look="danger" data-testid="everywhere-sure" autoFocus onBlur={() => setSure(false)} disabled={!online} onClick={() => {
                     app.gateway.call("POST", "/api/logout/everywhere", { body: {} }).then(() => app.signOut(), (e: unknown) => setProblem(text(e)));
-                  }}>Sign out of all browsers and terminals</Button>
+                  }}>Sign out of all browsers and terminals</SureButton>
                 : <Button look="quiet" data-testid="everywhere" disabled={!online} onClick={() => setSure(true)}>Sign out everywhere</Button>}
             </div>
           </>

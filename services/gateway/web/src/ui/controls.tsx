@@ -1,5 +1,6 @@
 import { CircleAlert, LoaderCircle } from "lucide-react";
 import { type ButtonHTMLAttributes, type Ref, type ReactNode, useState } from "react";
+import { useFresh } from "./fresh";
 
 const looks = {
   solid: "bg-accent text-accent-ink hover:bg-accent-hover font-semibold",
@@ -22,6 +23,11 @@ export function Button({ look = "plain", busy = false, small = false, tight = fa
     <button
       type="button"
       {...rest}
+      // A held key is one press, of the button it began on.
+      onKeyDown={(e) => {
+        if (e.repeat && e.key === "Enter") e.preventDefault();
+        rest.onKeyDown?.(e);
+      }}
       aria-busy={busy || undefined}
       className={`inline-flex items-center justify-center gap-2 rounded-lg whitespace-nowrap transition-colors select-none disabled:opacity-50 disabled:pointer-events-none ${small ? "min-h-9 text-sm max-md:min-h-11" : "min-h-11"} ${tight ? "px-2.5" : small ? "px-3" : "px-4"} ${looks[look]} ${className}`}
     >
@@ -29,6 +35,11 @@ export function Button({ look = "plain", busy = false, small = false, tight = fa
       {children}
     </button>
   );
+}
+
+/** One that comes in the place of another: the second half of a double press is not for it. */
+export function SureButton({ className = "", ...rest }: ButtonProps) {
+  return <Button {...rest} className={`${useFresh("") ? "pointer-events-none" : ""} ${className}`} />;
 }
 
 const tones = {

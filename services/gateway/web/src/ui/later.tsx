@@ -11,7 +11,15 @@ export function later<P extends object>(load: () => Promise<ComponentType<P>>): 
     here = View;
     return { default: View };
   });
-  const Waits = lazy(fetched) as unknown as ComponentType<P>;
+  // One that did not come is asked for anew by whoever draws it next.
+  let Waits: ComponentType<P>;
+  const wait = () => {
+    Waits = lazy(() => fetched().catch((e: unknown) => {
+      wait();
+      throw e;
+    })) as unknown as ComponentType<P>;
+  };
+  wait();
   function Screen(props: P) {
     // What is there at once needs no waiting, and stays what it is.
     const [View] = useState(() => here ?? Waits);

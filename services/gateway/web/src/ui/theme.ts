@@ -1,14 +1,12 @@
+import { store, stored } from "../store/settings";
+
 export type Theme = "system" | "light" | "dark";
 
 const KEY = "banksman.theme";
 
 export function loadTheme(): Theme {
-  try {
-    const t = localStorage.getItem(KEY);
-    return t === "light" || t === "dark" ? t : "system";
-  } catch {
-    return "system";
-  }
+  const t = stored(KEY);
+  return t === "light" || t === "dark" ? t : "system";
 }
 
 export function applyTheme(t: Theme): void {
@@ -17,11 +15,6 @@ export function applyTheme(t: Theme): void {
 }
 
 export function saveTheme(t: Theme): void {
-  try {
-    if (t === "system") localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, t);
-  } catch {
-    // it then lasts until the reload
-  }
+  store(KEY, t === "system" ? "" : t);
   applyTheme(t);
 }

@@ -89,6 +89,7 @@ function frame(s: State, f: InFrame, now: number): State {
         // Without recovery a snapshot follows; a half one must not be resumed.
         snapshot: f.recovered ? s.snapshot : "loading",
         cursor: f.recovered ? s.cursor : "",
+        items: lookAgain(s.items),
       };
     case "active_processes": {
       const incoming = [...s.incoming, ...(f.sessions ?? [])];
@@ -117,6 +118,12 @@ function frame(s: State, f: InFrame, now: number): State {
     case "signed_in": return { ...s, signedIn: { name: f.name, via: f.via, at: f.at } };
     default: return s; // a newer server may say more
   }
+}
+
+/** What could not be fetched over the old line is fetched over the new one. */
+function lookAgain(items: State["items"]): State["items"] {
+  const failed = Object.entries(items).filter(([, i]) => i.load === "failed");
+  return failed.length === 0 ? items : { ...items, ...Object.fromEntries(failed.map(([key, i]) => [key, { ...i, load: "idle" as const }])) };
 }
 
 function connection(s: State, status: ConnStatus): State {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { hello } from "./testing/fixtures.ts";
 import { WebSocketTransport } from "./socket.ts";
+import { memoryStorage } from "./drafts.ts";
 import { LoginToken, takeLoginToken } from "./token.ts";
 import type { ConnStatus, Handlers } from "./transport.ts";
 import { backoff } from "./timing.ts";
@@ -169,17 +170,27 @@ describe("token", () => {
     expect(takeLoginToken()).toBeNull();
   });
 
-  it("an expired or broken session is none", () => {
+  it("a broken session is none, and only the server says that one has expired", () => {
     const login = new LoginToken(localStorage);
     localStorage.clear();
     expect(login.get()).toBeNull();
     login.save({ token: "t", expires_at: "2099-01-01T00:00:00Z" });
     expect(login.get()).toBe("t");
-    login.save({ token: "t", expires_at: "2000-01-01T00:00:00Z" });
-    expect(login.get()).toBeNull();
+    // By a clock of ours that is wrong it would be.
+    login.save({ token: "u", expires_at: "2000-01-01T00:00:00Z" });
+    expect(login.get()).toBe("u");
     localStorage.setItem("banksman.session", "{");
     expect(login.get()).toBeNull();
     login.drop();
     expect(localStorage.getItem("banksman.session")).toBeNull();
+  });
+
+  it("a session that a full storage does not take lasts as long as the page, and no longer than till its end", () => {
+    const full = { ...memoryStorage(), setItem: () => { throw new DOMException("full", "QuotaExceededError"); } };
+    const login = new LoginToken(full);
+    login.save({ token: "t", expires_at: "2099-01-01T00:00:00Z" });
+    expect(login.get()).toBe("t");
+    login.drop();
+    expect(login.get()).toBeNull();
   });
 });

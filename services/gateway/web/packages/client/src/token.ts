@@ -5,30 +5,38 @@ import type { KeyValue } from "./drafts.ts";
  * cookie would go to every other port of the machine as well.
  */
 export class LoginToken {
+  private here: string | undefined; // what the storage did not take
+
   constructor(
     private readonly storage: KeyValue,
     private readonly name = "banksman.session",
   ) {}
 
-  /** The token, null where there is none or it has expired. */
+  /** The token, null where there is none. Whether it has expired the server says, by its own clock. */
   get = (): string | null => {
+    if (this.here !== undefined) return this.here;
     try {
       const raw = this.storage.getItem(this.name);
       if (!raw) return null;
-      const s = JSON.parse(raw) as { token?: unknown; expires_at?: unknown };
-      if (typeof s.token !== "string") return null;
-      if (typeof s.expires_at === "string" && Date.parse(s.expires_at) < Date.now()) return null;
-      return s.token;
+      const s = JSON.parse(raw) as { token?: unknown };
+      return typeof s.token === "string" ? s.token : null;
     } catch {
       return null;
     }
   };
 
+  /** A full storage keeps it as long as the page only: the link that brought it is used up. */
   save(s: { token: string; expires_at: string }): void {
-    this.storage.setItem(this.name, JSON.stringify({ token: s.token, expires_at: s.expires_at }));
+    this.here = undefined;
+    try {
+      this.storage.setItem(this.name, JSON.stringify({ token: s.token, expires_at: s.expires_at }));
+    } catch {
+      this.here = s.token;
+    }
   }
 
   drop(): void {
+    this.here = undefined;
     try {
       this.storage.removeItem(this.name);
     } catch {
