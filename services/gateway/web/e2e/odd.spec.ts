@@ -1,5 +1,6 @@
 // Odd browsers, odd clocks, odd texts: what nobody plans for and somebody has.
-import type { Page } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
+import { settled } from "./support/axe.ts";
 import { command, FEATURES, inSession, kind } from "./support/requests.ts";
 import { expect, SESSION, test } from "./support/test.ts";
 import { App } from "./support/ui.ts";
@@ -35,6 +36,22 @@ async function fits(page: Page, what: string): Promise<void> {
   });
   expect(wide, what).toEqual([]);
   expect(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), what).toBe(true);
+}
+
+/** Reads a card to its end as people do, a piece after the other. */
+async function read(page: Page, card: Locator): Promise<void> {
+  await page.locator("main").evaluate((main) => main.scrollTo(0, 0));
+  await page.locator("main").hover();
+  for (let i = 0; i < 200; i++) {
+    const left = await card.evaluate((e) => {
+      const main = e.closest("main")!;
+      return main.scrollHeight - main.clientHeight - main.scrollTop;
+    });
+    if (left < 2) return;
+    await page.mouse.wheel(0, 60);
+    await settled(page);
+  }
+  throw new Error("the card has no end");
 }
 
 for (const [name, script] of [
@@ -298,12 +315,12 @@ test("names of any length and in any script, as many options as there may be, at
   const big = await asker.ask(inSession({ kind: "question", agent_name: long.slice(0, 100), project_id: unbroken.slice(0, 100), title: "Which?", questions: [1, 2, 3, 4].map((n) => ({ id: `q${n}`, question: `Which of these? ${n} ${unbroken}`, options: many(n) })) }, SESSION));
   const path = await asker.ask(inSession({ kind: "approval", agent_name: long.slice(0, 100), title: "Write it", tool: { name: "Write", input: { file_path: `/srv/${long}/${unbroken}`, content: unbroken } } }, SESSION));
   // 1280 by 1024 at 400 %.
-  for (const size of [{ width: 320, height: 256 }, { width: 320, height: 640 }, { width: 1280, height: 800 }]) {
+  for (const size of [{ width: 320, height: 256 }, { width: 1280, height: 800 }]) {
     await page.setViewportSize(size);
     const card = await app.open(path);
     await card.isWhole();
     await fits(page, `a path at ${size.width}x${size.height}`);
-    await card.seeAll();
+    await read(page, card.root);
     await expect(card.approve, `at ${size.width}x${size.height}`).toBeEnabled();
     await card.approve.click({ trial: true });
     const q = await app.open(big);
@@ -316,7 +333,7 @@ test("names of any length and in any script, as many options as there may be, at
   }
   await page.setViewportSize({ width: 320, height: 256 });
   const card = await app.open(path);
-  await card.seeAll();
+  await read(page, card.root);
   await card.approve.click();
   expect((await path.answer()).outcome).toBe("allowed");
   const q = await app.open(big);
