@@ -105,11 +105,10 @@ func (p *page) click(sel string) {
 		chromedp.WaitVisible(chromedp.CSS(sel)),
 		chromedp.WaitEnabled(chromedp.CSS(sel)),
 		chromedp.ScrollIntoView(chromedp.CSS(sel)),
-		// What has just come takes no press for a moment.
-		chromedp.Poll(fmt.Sprintf(`(() => {
-			const e = document.querySelector(%q);
-			return e && getComputedStyle(e).pointerEvents !== "none";
-		})()`, sel), nil, chromedp.WithPollingTimeout(patience)),
+	)
+	// What has just come takes no press for a moment.
+	p.holds(fmt.Sprintf(`getComputedStyle(document.querySelector(%q) ?? document.body).pointerEvents !== "none"`, sel))
+	p.run(
 		chromedp.Click(chromedp.CSS(sel)),
 	)
 }
