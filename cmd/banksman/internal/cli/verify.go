@@ -151,7 +151,7 @@ func Report(out io.Writer, e *wire.Evidence, d *hitl.Decision, r *hitl.Request) 
 			line("question", "%s", q.Question)
 		}
 	}
-	if d.Shown != "" && r != nil {
+	if (d.Shown != "" || d.Card != nil) && r != nil {
 		said(line, d, r)
 	}
 	line("digest", "%s", d.Digest)
@@ -196,6 +196,9 @@ func said(line func(name, format string, args ...any), d *hitl.Decision, r *hitl
 		if c.ExpiresAt != nil {
 			line("expires", "%s", when(*c.ExpiresAt))
 		}
+	}
+	if d.Shown == "" {
+		return // nobody decided it
 	}
 	how := "with these words"
 	switch {

@@ -278,7 +278,11 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !at.Before(d) {
 		c, p, channel = hitl.Content{Outcome: hitl.Expired}, system, "deadline"
 	}
-	winner, _, err = e.store(ctx, ref, t.Decision(c, p, channel, "", e.now()))
+	d := t.Decision(c, p, channel, "", e.now())
+	if t.Raw != nil { // nobody decided, and yet the record says what people had before them
+		d.Card = card.Said(t.Request, t.Admission)
+	}
+	winner, _, err = e.store(ctx, ref, d)
 	return winner, err
 }
 

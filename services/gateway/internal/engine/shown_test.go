@@ -3,11 +3,13 @@ package engine
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/shown"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 )
@@ -132,5 +134,47 @@ func TestAnEditIsJudged(t *testing.T) {
 		require.Equal(t, c.want, rec.Decision.Policy.Edited, name)
 		require.Equal(t, "medium", rec.Decision.Policy.Risk, name)
 		pending(t, e)
+	}
+}
+
+// Also of what nobody decided the record says what stood on the card, and every
+// gateway shows that from then on.
+func TestTheRecordSaysWhatWasShownOfWhatNobodyDecided_B33(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plain, _ := w.gateway()
+	strict, _ := w.gateway(func(o *Options) { o.Critical = []string{"build"} })
+	nc := w.connect()
+	for name, end := range map[string]func(r *hitl.Request){
+		"expired":   func(*hitl.Request) {},
+		"cancelled": func(r *hitl.Request) { w.store(nc, subject.Withdraw(ref(r)), []byte(`{"v":1}`)) },
+	} {
+		r := request(name, func(r *hitl.Request) {
+			r.Tool.Input = json.RawMessage(`{"command":"bash -c 'make && rm -rf build'"}`)
+			if name == "expired" {
+				expiring(3 * time.Second)(r)
+			}
+		})
+		w.ask(nc, r)
+		pending(t, plain, r.ID)
+		pending(t, strict, r.ID)
+		page, err := plain.Interaction(t.Context(), r.ID)
+		require.NoError(t, err)
+		end(r)
+		pending(t, plain)
+		pending(t, strict)
+		stored, err := w.journal(nc).Decision(t.Context(), ref(r))
+		require.NoError(t, err)
+		require.NotNil(t, stored.Card, name)
+		require.Equal(t, page.Headline, stored.Card.Headline)
+		require.False(t, stored.Card.Named)
+		require.Empty(t, stored.Shown, "nobody says that it was looked at")
+		for _, e := range []*Engine{plain, strict} {
+			after, err := e.Interaction(t.Context(), ref(r).String())
+			require.NoError(t, err)
+			require.Equal(t, page.Headline, after.Headline)
+			require.Equal(t, page.Risk, after.Risk)
+			require.Equal(t, page.Body.Parts, after.Body.Parts)
+		}
 	}
 }

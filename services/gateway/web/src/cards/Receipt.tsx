@@ -1,9 +1,10 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
-import { type ComponentType, type ReactNode, useState } from "react";
-import { type Ack, type Draft, draftText, type Item, type Outcome } from "@banksman/client";
+import { type ComponentType, type ReactNode, useRef, useState } from "react";
+import { type Ack, type Draft, draftText, type Field, type Item, type Outcome } from "@banksman/client";
 import { useCards } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
-import { PayloadBlock, Verbatim } from "./blocks";
+import { AgentWords, distinct, PayloadBlock, Verbatim } from "./blocks";
+import { useReadAndLeft } from "./useReadAndLeft";
 import { clock, isGood, receiptLine } from "./words";
 
 const icons: Record<Outcome, ReactNode> = {
@@ -38,7 +39,13 @@ export interface ReceiptProps {
 export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProps) {
   const { summary, outcome, decision } = item;
   const { drafts } = useCards();
+  const box = useRef<HTMLDivElement>(null);
   const [unsent, setUnsent] = useState(() => (left ? draftText(left) : me ? "" : draftText(drafts.load(summary.key))));
+  // One's own answer went out from another tab: what stands here goes once that was read.
+  useReadAndLeft(box, me && unsent !== "", () => {
+    drafts.drop(summary.key);
+    setUnsent("");
+  });
   const AnswerView = outcome === "answered" && Object.hasOwn(answerViews, summary.kind) ? answerViews[summary.kind] : undefined;
   return (
     <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
@@ -47,7 +54,8 @@ export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProp
         <div className="min-w-0 flex-1">
           <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
           <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
-          {summary.kind === "approval" && <Asked item={item} fetch={fetch} />}
+          {!AnswerView && <Asked item={item} fetch={fetch} />}
+          {outcome === "invalid" && (decision?.fields ?? []).length > 0 && <Faults fields={decision!.fields!} />}
           {AnswerView && <AnswerView item={item} />}
           {outcome === "allowed" && decision?.updated_input !== undefined && <Said label="What was approved instead" value={decision.updated_input} />}
           {decision?.message && <p className="verbatim mt-1 text-sm text-soft"><span className="text-faint">{outcome === "cancelled" ? "It said: " : "The agent was told: "}</span><Verbatim text={decision.message} /></p>}
@@ -56,7 +64,7 @@ export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProp
         </div>
       </div>
       {unsent !== "" && (
-        <div className="ml-8 rounded-lg border border-line bg-sunk p-3 text-sm">
+        <div ref={box} className="ml-8 rounded-lg border border-line bg-sunk p-3 text-sm">
           <p className="font-medium">What you had written was not sent. It is still here:</p>
           <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
           <div className="mt-2 flex gap-2">
@@ -77,34 +85,80 @@ export function Badge({ outcome }: { outcome: Outcome | undefined }) {
   );
 }
 
+/** All that was asked, as it stood on the card, whether or not anybody decided it. */
 function Asked({ item, fetch }: { item: Item; fetch: (() => void) | undefined }) {
   const { summary } = item;
+  const { body } = summary;
   const app = useCards();
   // A list brings no bodies. What was asked is shown as it was on the card, so it is fetched.
   const opened = () => {
-    if (summary.body || item.load !== "idle") return;
+    if (body || item.load !== "idle") return;
     if (fetch) fetch();
     else void app.client.load(summary.key);
   };
-  const blocks = summary.body?.blocks ?? [];
+  const blocks = body?.blocks ?? [];
   const line = blocks.find((b) => b.form === "command" || b.form === "path")?.text ?? summary.tool_input ?? "";
-  if (line === "" && blocks.length === 0) return null;
+  // Where there is no digest nothing is kept of it, or it is not for this reader.
+  if (summary.digest === "" || (summary.kind === "approval" && line === "" && blocks.length === 0)) return null;
   return (
     <details className="group mt-1" onToggle={(e) => { if (e.currentTarget.open) opened(); }}>
       <summary className="flex list-none items-baseline gap-2 rounded text-sm [&::-webkit-details-marker]:hidden max-md:min-h-11 max-md:items-center">
-        <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>
-        <span className="flex-none text-[13px] text-faint underline underline-offset-2">{blocks.length > 0 || line !== "" ? <><span className="group-open:hidden">all of it</span><span className="hidden group-open:inline">fold</span></> : null}</span>
+        {line !== "" && <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>}
+        <span className="flex-none text-[13px] text-faint underline underline-offset-2"><span className="group-open:hidden">{line !== "" ? "all of it" : "what was asked"}</span><span className="hidden group-open:inline">fold</span></span>
       </summary>
       <div className="mt-2 space-y-2">
-        {blocks.length > 0
-          ? blocks.map((b, i) => <PayloadBlock key={i} block={b} parts={summary.body?.parts} moreParts={summary.body?.more_parts} onSeen={() => undefined} />)
+        {body
+          ? <Whole item={item} />
           : item.load === "loading" ? <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
           : <>
-            <PayloadBlock block={{ label: "Input", form: "json", text: line }} onSeen={() => undefined} />
-            {summary.cut && <p className="text-sm text-soft">This is its beginning. The whole could not be fetched.</p>}
+            {line !== "" && <PayloadBlock block={{ label: "Input", form: "json", text: line }} onSeen={() => undefined} />}
+            {(summary.cut || line === "") && <p className="text-sm text-soft">{line === "" ? "It" : "This is its beginning. The whole"} could not be fetched.</p>}
           </>}
       </div>
     </details>
+  );
+}
+
+function Whole({ item }: { item: Item }) {
+  const { summary } = item;
+  const body = summary.body!;
+  const blocks = body.blocks ?? [];
+  const payload = blocks.filter((b) => b.form !== "text");
+  const questions = body.questions ?? [];
+  const fields = body.fields ?? [];
+  return (
+    <>
+      {payload.map((b, i) => <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body.cwd : undefined} parts={body.parts} moreParts={body.more_parts} onSeen={() => undefined} />)}
+      {payload.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}
+      {questions.map((q) => (
+        <div key={q.id} data-asked={q.id} className="text-sm">
+          <p className="verbatim font-medium"><Verbatim text={q.question} /></p>
+          <ul className="ml-5 list-disc text-soft">
+            {(q.options ?? []).map((o) => <li key={o.value} className="verbatim"><Verbatim text={o.label} />{o.description && <span className="text-faint">: <Verbatim text={o.description} /></span>}</li>)}
+            {q.allow_other && <li className="text-faint">or an own answer</li>}
+          </ul>
+        </div>
+      ))}
+      {fields.length > 0 && (
+        <ul className="ml-5 list-disc text-sm text-soft">
+          {fields.map((f) => <li key={f.name} className="verbatim"><Verbatim text={f.label} />{f.description && <span className="text-faint">: <Verbatim text={f.description} /></span>}{(f.choices ?? []).length > 0 && <> (<Verbatim text={f.choices!.map((c) => c.label).join(", ")} />)</>}{f.required ? "" : ", optional"}</li>)}
+        </ul>
+      )}
+      {fields.length === 0 && body.schema && <PayloadBlock block={{ label: "What was to be filled in", form: "json", text: body.schema }} onSeen={() => undefined} />}
+      <AgentWords parts={distinct([
+        ...blocks.filter((b) => b.form === "text").map((b) => ({ label: b.label, text: b.text ?? "" })),
+        { label: "", text: summary.title }, { label: "", text: body.message ?? "" }, { label: "Why it asks", text: body.reason ?? "" },
+      ], [summary.headline, ...questions.map((q) => q.question), ...payload.map((b) => b.text ?? "")])} />
+    </>
+  );
+}
+
+/** Why a request that nobody was asked about could not be asked. */
+function Faults({ fields }: { fields: Field[] }) {
+  return (
+    <ul data-testid="faults" className="verbatim mt-1 ml-5 list-disc text-sm text-soft">
+      {fields.map((f, i) => <li key={i}><code className="font-mono text-[13px]"><Verbatim text={f.field} /></code> <Verbatim text={f.problem} /></li>)}
+    </ul>
   );
 }
 

@@ -1,6 +1,6 @@
 import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ada, ask, bash, body, closed, decision, edit, fieldForm, formFields, plan, processState, question, releaseParts, summary, system } from "@banksman/client/testing";
+import { ada, ask, bash, body, closed, decision, edit, fieldForm, formFields, me, plan, processState, question, releaseParts, summary, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { sentence } from "./Audience";
@@ -98,7 +98,7 @@ describe("what stands where", () => {
 
   it("on a phone Deny and Approve come first, in one bar, and the reason of the lock stands in it", async () => {
     phone();
-    vi.stubGlobal("IntersectionObserver", class { observe(): void {} disconnect(): void {} });
+    vi.stubGlobal("IntersectionObserver", class { observe(): void {} unobserve(): void {} disconnect(): void {} });
     vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ top: 5000, bottom: 5000 } as DOMRect);
     const { user } = mount(online([bash("a")]));
     const bar = card("a").querySelector<HTMLElement>("[data-bar]")!;
@@ -202,6 +202,7 @@ describe("views of tools", () => {
     vi.stubGlobal("ResizeObserver", class {
       constructor(private f: (e: { contentRect: { width: number } }[]) => void) {}
       observe(): void { this.f([{ contentRect: { width } }]); }
+      unobserve(): void {}
       disconnect(): void {}
     });
     const first = mount(online([edit("e", "a\nb\n", "a\nc\n")]));
@@ -297,6 +298,43 @@ describe("receipts", () => {
     await user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
     push(processState([], { closed: [closed(a, "allowed", { principal: ada })] }));
     expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
+  });
+
+  it("what is left over where one decided in another tab goes once it was read and the page was left, and not before", async () => {
+    vi.stubGlobal("IntersectionObserver", class {
+      constructor(private readonly f: (e: { target: Element; isIntersecting: boolean }[]) => void) {}
+      observe(el: Element): void { this.f([{ target: el, isIntersecting: true }]); }
+      unobserve(): void {}
+      disconnect(): void {}
+    });
+    let focused = false;
+    vi.spyOn(document, "hasFocus").mockImplementation(() => focused);
+    const a = bash("a");
+    const h = online([a]);
+    const { user, push } = mount(h);
+    await user.click(screen.getByTestId("deny-reason"));
+    await user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    push(processState([], { closed: [closed(a, "allowed", { principal: me })] }));
+    const turn = (to: boolean) => act(() => {
+      focused = to;
+      window.dispatchEvent(new Event(to ? "focus" : "blur"));
+    });
+    // Nobody has looked at this tab yet, however long it stands there.
+    act(() => vi.advanceTimersByTime(60_000));
+    turn(false);
+    expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
+    turn(true);
+    act(() => vi.advanceTimersByTime(500)); // too short to read it
+    turn(false);
+    expect(screen.getByTestId("unsent")).toBeInTheDocument();
+    turn(true);
+    act(() => vi.advanceTimersByTime(60_000));
+    expect(screen.getByTestId("unsent")).toBeInTheDocument(); // not under anybody's eyes
+    turn(false);
+    expect(screen.queryByTestId("unsent")).toBeNull();
+    expect(h.app.drafts.load(a.key)).toEqual({});
+    vi.useRealTimers();
   });
 });
 

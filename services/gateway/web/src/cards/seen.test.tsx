@@ -13,14 +13,16 @@ let behindTheBar: () => void;
 function below(phone: boolean): void {
   vi.stubGlobal("matchMedia", (query: string) => ({ matches: phone && query.includes("max-width"), addEventListener: () => undefined, removeEventListener: () => undefined }));
   vi.stubGlobal("IntersectionObserver", class {
-    constructor(f: (e: { isIntersecting: boolean }[]) => void) {
-      behindTheBar = () => f([{ isIntersecting: true }]);
+    constructor(private readonly f: (e: { target: Element; isIntersecting: boolean }[]) => void) {}
+    observe(target: Element): void {
+      if (target.matches("[data-card]")) return; // the whole card, for who is looking
+      behindTheBar = () => this.f([{ target, isIntersecting: true }]);
       seeEnd = () => {
         vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ top: 0, bottom: 0 } as DOMRect);
-        f([{ isIntersecting: true }]);
+        this.f([{ target, isIntersecting: true }]);
       };
     }
-    observe(): void {}
+    unobserve(): void {}
     disconnect(): void {}
   });
   vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ top: 5000, bottom: 5000 } as DOMRect);

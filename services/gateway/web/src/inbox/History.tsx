@@ -162,8 +162,8 @@ function Entry({ ix, now, me, session, known }: { ix: Interaction; now: number; 
     <li className="px-5 py-4 [contain-intrinsic-size:auto_96px] [content-visibility:auto] max-md:px-4">
       <Receipt item={item} me={me} lost={false} now={now} where={origin(summary, session).join(" · ")} fetch={fetch} />
       <p className="mt-1 ml-9 flex flex-wrap items-center gap-x-4 text-[13px]">
-        {!summary.body && summary.digest !== "" && (summary.kind !== "approval" || load === "failed") && (
-          <button type="button" disabled={load === "loading"} className="text-accent underline-offset-2 hover:underline max-md:min-h-11" onClick={fetch}>Fetch all that was asked</button>
+        {!summary.body && summary.digest !== "" && (outcome === "answered" || load === "failed") && load !== "loading" && (
+          <button type="button" className="text-accent underline-offset-2 hover:underline max-md:min-h-11" onClick={fetch}>Fetch all that was asked</button>
         )}
         <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={interactionHref(ix.key)}>Open it</a>
         {known && <a className="text-accent underline-offset-2 hover:underline max-md:min-h-11 max-md:content-center" href={sessionHref(ix.session_key)}>Open its session</a>}

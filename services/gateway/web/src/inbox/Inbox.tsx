@@ -108,6 +108,8 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
     setSelected(new Set([...selected, ...keys.filter((k) => selectable(state.items[k]))]));
   };
 
+  // A page that embeds this has a heading of its own.
+  const Title = app.embedded ? "h2" : "h1";
   return (
     <div data-testid="inbox" data-view={view} data-loading={loading || undefined} className="mx-auto flex w-full max-w-3xl flex-col gap-4 px-4 py-6 md:px-8">
       {/* The tools stand after the cards in tab order: the first decision is near. */}
@@ -147,9 +149,9 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
       </div>
       {/* One line of tools that is there as soon as a card is, and never wraps: what comes later must not push the cards down. */}
       <div className="order-1 space-y-1">
-        <h1 className="text-xl font-semibold">
+        <Title className="text-xl font-semibold">
           {loading && pending.length === 0 ? "Inbox" : pending.length === 0 ? "Nothing waits for you" : pending.length === 1 ? "1 request waits for you" : `${pending.length} requests wait for you`}
-        </h1>
+        </Title>
         {shown.length > 0 && (
           <div role="group" aria-label="Order and filters" data-testid="tools" className="-mx-1 flex h-13 items-center gap-2 overflow-x-auto overflow-y-hidden px-1 [scrollbar-width:none] *:flex-none">
             <Button small disabled={pending.length < 2} onClick={() => setSort(sort === "age" ? "deadline" : "age")} title="Change the order">

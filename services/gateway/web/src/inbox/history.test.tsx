@@ -1,7 +1,7 @@
 import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "@banksman/client";
-import { ada, at, bash, closed, decision, processState } from "@banksman/client/testing";
+import { ada, ask, at, bash, closed, decision, processState, question, system } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
 
@@ -100,6 +100,41 @@ describe("history", () => {
     await user.click(screen.getByText("Fetch all that was asked"));
     await waitFor(() => expect(screen.getByTestId("receipt-big")).toHaveTextContent("make big"));
     expect(screen.queryByRole("alert")).toBeNull();
+  });
+
+  it.each([
+    ["expired", "Expired, nobody answered", undefined],
+    ["orphaned", "Ended without a decision: the agent is gone", undefined],
+    ["cancelled", "Withdrawn by the agent", "the run was interrupted"],
+  ] as const)("C-15 B-11: one that nobody answered (%s) shows in its own words how it ended, and all that was asked", async (outcome, words, message) => {
+    location.hash = "#/history";
+    const h = online([]);
+    const q = ask("q", [question(), question({ id: "cache", question: "Which cache?" })]);
+    const whole = { id: "q", ...closed(q, outcome, { principal: system, ...(message ? { message } : {}) }) };
+    h.api.closed = [{ ...whole, body: undefined }];
+    h.api.replies["GET /api/interactions/default.agents.q"] = whole;
+    mount(h);
+    const receipt = await screen.findByTestId("receipt-q");
+    expect(receipt).toHaveTextContent(words);
+    if (message) expect(receipt).toHaveTextContent(`It said: ${message}`);
+    const details = receipt.querySelector("details")!;
+    act(() => { details.open = true; fireEvent(details, new Event("toggle")); });
+    await waitFor(() => expect(details.querySelectorAll("[data-asked]")).toHaveLength(2));
+    for (const { question: text, options } of q.body!.questions!) {
+      expect(details).toHaveTextContent(text);
+      for (const o of options!) expect(details).toHaveTextContent(o.label);
+    }
+    expect(within(receipt).queryByRole("radio")).toBeNull(); // to read, not to answer
+  });
+
+  it("C-15: one that was refused as invalid says what was wrong with it", async () => {
+    location.hash = "#/history";
+    const h = online([]);
+    h.api.closed = [{ id: "bad", ...closed(bash("bad"), "invalid", { principal: system, fields: [{ field: "questions.0.options", problem: "has no entry" }] }) }];
+    mount(h);
+    const receipt = await screen.findByTestId("receipt-bad");
+    expect(receipt).toHaveTextContent("Never shown for a decision: the request was invalid");
+    expect(within(receipt).getByTestId("faults")).toHaveTextContent("questions.0.options has no entry");
   });
 
   it("says that newer ones came, and moves nothing by itself", async () => {

@@ -1,8 +1,10 @@
-import { act, screen, within } from "@testing-library/react";
+import { act, render, screen, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ada, ask, at, bash, closed, hello, processState, session } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
+import { CardsContext } from "../ui/context";
+import { Inbox } from "./Inbox";
 
 afterEach(() => vi.useRealTimers());
 
@@ -18,6 +20,16 @@ describe("inbox", () => {
     expect(screen.queryByText("Nothing waits for you")).toBeNull();
     push({ type: "active_processes", cursor: "c", sessions: [], more: false });
     expect(screen.getByText("Nothing waits for you")).toBeInTheDocument();
+  });
+
+  it("in another page its heading is one below that page's own", () => {
+    const h = online([bash("a")]);
+    const view = render(<CardsContext value={{ ...h.app, embedded: true }}><Inbox empty={<p>none</p>} /></CardsContext>);
+    expect(screen.queryByRole("heading", { level: 1 })).toBeNull();
+    expect(screen.getByRole("heading", { level: 2, name: "1 request waits for you" })).toBeInTheDocument();
+    view.unmount();
+    mount(h);
+    expect(screen.getByRole("heading", { level: 1, name: "1 request waits for you" })).toBeInTheDocument();
   });
 
   it("shows all that waits in all sessions, newest last, and the count in title and icon", () => {

@@ -2,9 +2,9 @@ import { FileText, Image, Paperclip, X } from "lucide-react";
 import { useId, useState } from "react";
 import type { Attachment } from "@banksman/client";
 import { Problem } from "../ui/controls";
-import { ACCEPT, bytesOf, readFiles } from "./attachments";
+import { ACCEPT, bytesOf, MAX_BYTES, readFiles, size } from "./attachments";
 
-export function Attach({ list, onChange, disabled }: { list: Attachment[]; onChange: (list: Attachment[]) => void; disabled: boolean }) {
+export function Attach({ list, onChange, kept, disabled }: { list: Attachment[]; onChange: (list: Attachment[]) => void; kept: boolean; disabled: boolean }) {
   const [problem, setProblem] = useState("");
   const id = useId();
   return (
@@ -28,6 +28,7 @@ export function Attach({ list, onChange, disabled }: { list: Attachment[]; onCha
         </span>
       ))}
       {problem !== "" && <Problem>{problem}</Problem>}
+      {list.length > 0 && <span data-testid="files-size" className="text-[13px] text-faint">{size(bytesOf(list))} of {size(MAX_BYTES)}{kept ? "" : ". This browser does not keep them over a reload"}</span>}
     </div>
   );
 }

@@ -1,9 +1,10 @@
 import { SendHorizontal } from "lucide-react";
 import { useId, useState } from "react";
-import { type Attachment, newId } from "@banksman/client";
+import { newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Problem } from "../ui/controls";
 import { Attach } from "./Attach";
+import { useFiles } from "./kept";
 
 /** The message input of a session. It gives its place to whatever waits for an answer. */
 export function Composer({ session, blocked, onFocusChange }: { session: string; blocked: boolean; onFocusChange: (has: boolean) => void }) {
@@ -11,7 +12,7 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
   const online = useAppState().conn.status === "online";
   const draftKey = `message:${session}`;
   const [text, setText] = useState(() => app.drafts.load(draftKey).text ?? "");
-  const [files, setFiles] = useState<Attachment[]>([]);
+  const { files, setFiles, ready, kept } = useFiles(draftKey);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState(newId);
@@ -49,7 +50,7 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
           send();
         }} />
       <div className="flex items-center justify-between gap-2">
-        <Attach list={files} onChange={setFiles} disabled={busy} />
+        <Attach list={files} onChange={(list) => { setFiles(list); setCommand(newId()); }} kept={kept} disabled={busy || !ready} />
         <Button small look="solid" data-testid="message-send" aria-label="Send message" disabled={off} busy={busy} onClick={send}><SendHorizontal size={16} aria-hidden />Send</Button>
       </div>
       {blocked && <p role="status" className="px-2.5 pt-1 text-sm text-soft">The agent waits for your answer above. What you type here is kept.</p>}

@@ -1,7 +1,6 @@
 import { ArrowDown, CircleStop, Ellipsis, Hourglass, Pause, RotateCcw, Unplug } from "lucide-react";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { newId, pendingOf, type Session, type Transcript as Steps } from "@banksman/client";
-import { Card } from "../cards/Card";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
@@ -9,6 +8,7 @@ import { useMoved } from "../ui/fresh";
 import { Button, Notice, Problem, SureButton } from "../ui/controls";
 import { isStarted, startAgain } from "./again";
 import { Composer } from "./Composer";
+import { Dock } from "./Dock";
 import { sessionTitle } from "./SessionList";
 import { modes, runtimeName } from "./modes";
 import { Transcript } from "./Transcript";
@@ -78,20 +78,17 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
         )}
       </div>
       {(session || waiting.length > 0) && (
-        <div data-scroll className={`flex-none border-t border-line bg-page ${waiting.length > 0 ? "max-h-[78%] overflow-y-auto" : ""}`}>
-          <div className={`mx-auto w-full max-w-3xl space-y-3 px-4 py-3 md:px-8 ${moved ? "pointer-events-none" : ""}`}>
-            {waiting.map((k) => <Card key={k} itemKey={k} showSession={false} />)}
-            {dead && waiting.length === 0 && (
-              <div className="flex flex-wrap items-center justify-center gap-x-3 gap-y-1">
-                <p className="text-sm text-soft">{failed ? "This session did not start." : "This session has ended."}</p>
-                {!program && <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, session, failed)}><RotateCcw size={15} aria-hidden />{failed ? "Change it and start again" : "Start another like it"}</Button>}
-              </div>
-            )}
-            {program && !dead && waiting.length === 0 && <p className="py-2 text-center text-sm text-soft">A program asks here. It takes answers, no messages.</p>}
-            {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
-            {!dead && !program && (waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} onFocusChange={setTyping} />}
-          </div>
-        </div>
+        <Dock waiting={waiting} moved={moved} reading={!stick || (typing && !!app.drafts.load(`message:${sessionKey}`).text)}>
+          {dead && waiting.length === 0 && (
+            <div className="flex flex-wrap items-center justify-center gap-x-3 gap-y-1">
+              <p className="text-sm text-soft">{failed ? "This session did not start." : "This session has ended."}</p>
+              {!program && <Button small data-testid="start-again" onClick={() => startAgain(app, sessionKey, session, failed)}><RotateCcw size={15} aria-hidden />{failed ? "Change it and start again" : "Start another like it"}</Button>}
+            </div>
+          )}
+          {program && !dead && waiting.length === 0 && <p className="py-2 text-center text-sm text-soft">A program asks here. It takes answers, no messages.</p>}
+          {/* Whoever is typing keeps the field until they leave it: no key of theirs goes astray. */}
+          {!dead && !program && (waiting.length === 0 || typing) && <Composer key={sessionKey} session={sessionKey} blocked={waiting.length > 0} onFocusChange={setTyping} />}
+        </Dock>
       )}
     </div>
   );

@@ -1,12 +1,13 @@
 import { TriangleAlert } from "lucide-react";
 import { useId, useState } from "react";
-import { type Attachment, newId } from "@banksman/client";
+import { newId } from "@banksman/client";
 import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
 import { Button, inputClass, Notice, Problem } from "../ui/controls";
 import { sessionHref } from "../ui/route";
 import { DRAFT, draftOf, noteStarted, type Wish, wishOf } from "./again";
 import { Attach } from "./Attach";
+import { useFiles } from "./kept";
 import { modes, runtimeName } from "./modes";
 
 const FOLDERS = 12; // offered of those that sessions ran in
@@ -17,7 +18,7 @@ export function StartForm() {
   const { runtimes } = useHelpers();
   const id = useId();
   const [wish, setWish] = useState(() => wishOf(app.drafts.load(DRAFT)));
-  const [files, setFiles] = useState<Attachment[]>([]);
+  const { files, setFiles, ready, kept } = useFiles(DRAFT);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
   // The same try keeps its command id: a repeat after silence starts nothing twice.
@@ -45,6 +46,7 @@ export function StartForm() {
       setBusy(false);
       if ((r.status === "accepted" || r.status === "duplicate") && r.session_id) {
         app.drafts.save(DRAFT, {});
+        setFiles([]);
         noteStarted(app, r.session_id, { prompt, cwd, mode, runtime: chosen });
         location.hash = sessionHref(r.session_id);
         return;
@@ -63,7 +65,7 @@ export function StartForm() {
           <textarea id={`${id}-prompt`} data-testid="start-prompt" rows={5} className={inputClass} value={prompt}
             onChange={(e) => change({ prompt: e.target.value })}
             onKeyDown={(e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) start(); }} />
-          <Attach list={files} onChange={(list) => { setFiles(list); setCommand(newId()); }} disabled={busy} />
+          <Attach list={files} onChange={(list) => { setFiles(list); setCommand(newId()); }} kept={kept} disabled={busy || !ready} />
         </div>
         <div className="grid gap-5 sm:grid-cols-2">
           <div className="space-y-1.5 sm:col-span-2">

@@ -9,12 +9,17 @@ export async function readFiles(files: File[], already: number): Promise<{ attac
   const attachments: Attachment[] = [];
   for (const f of files) {
     total += f.size;
-    if (total > MAX_BYTES) return { attachments, problem: `${f.name} does not fit: all attachments together may have ${(MAX_BYTES / 1e6).toFixed(1)} MB.` };
+    if (total > MAX_BYTES) return { attachments, problem: `${f.name} does not fit: all attachments together may have ${size(MAX_BYTES)}.` };
     const data = await base64(f);
     const media = f.type || "text/plain";
     attachments.push({ kind: media.startsWith("image/") ? "image" : "document", media_type: media, name: f.name, data_b64: data });
   }
   return { attachments, problem: "" };
+}
+
+/** "0.3 MB" */
+export function size(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 export function bytesOf(list: Attachment[]): number {

@@ -175,6 +175,7 @@ describe("session view", () => {
 
   it("D1-46: images and documents go along as base64", async () => {
     const { h, user } = open();
+    await waitFor(() => expect(screen.getByTestId("attach")).toBeEnabled());
     await user.upload(screen.getByTestId("attach"), [new File(["PNG"], "a.png", { type: "image/png" }), new File(["%PDF"], "b.pdf", { type: "application/pdf" })]);
     await screen.findByText("b.pdf");
     await user.click(screen.getByTestId("message-send"));
