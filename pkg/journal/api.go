@@ -37,6 +37,7 @@ const (
 	codeNoResources      = 10023 // of the server or the account
 	codeNoStorage        = 10047
 	codeInFlight         = 10164 // not a verdict: another write is under way
+	codeTooMany          = 10167 // nor is this: nothing was stored, too much waits to be
 )
 
 func apiCode(err error) int {
@@ -52,7 +53,7 @@ func apiCode(err error) int {
 func transient(err error) bool {
 	var e *APIError
 	if errors.As(err, &e) {
-		return e.Code == 503 || e.ErrCode == codeInFlight
+		return e.Code == 503 || soon(err)
 	}
 	for _, t := range []error{
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
@@ -65,6 +66,16 @@ func transient(err error) bool {
 	}
 	return false
 }
+
+// soon reports a refusal after which another attempt is made at once: there is room,
+// or nobody else, in a moment.
+func soon(err error) bool {
+	code := apiCode(err)
+	return code == codeInFlight || code == codeTooMany
+}
+
+// soonPause is how long that moment is.
+func soonPause() time.Duration { return time.Millisecond + rand.N(2*time.Millisecond) }
 
 // backoff waits between attempts, longer each time, never more than a second.
 type backoff struct{ wait time.Duration }

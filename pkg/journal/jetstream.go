@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -112,8 +111,8 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 		if err == nil {
 			return &StoredDecision{Decision: d, Seq: seq, Time: time.Now().UTC()}, true, nil
 		}
-		if code := apiCode(err); code == codeInFlight {
-			if !pause(ctx, time.Millisecond+rand.N(2*time.Millisecond)) {
+		if code := apiCode(err); soon(err) {
+			if !pause(ctx, soonPause()) {
 				return nil, false, unknown(ctx, err)
 			}
 			continue
@@ -227,8 +226,8 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 		if err == nil {
 			return seq, nil
 		}
-		if code := apiCode(err); code == codeInFlight {
-			if !pause(ctx, time.Millisecond+rand.N(2*time.Millisecond)) {
+		if code := apiCode(err); soon(err) {
+			if !pause(ctx, soonPause()) {
 				return 0, unknown(ctx, err)
 			}
 			continue

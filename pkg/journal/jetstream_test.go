@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -198,6 +199,46 @@ func TestDecideOutlastsAnOutage(t *testing.T) {
 	r := wait(t, pending)
 	require.NoError(t, r.err)
 	require.True(t, r.won)
+}
+
+// A stream to which many write at a time refuses some for the moment: they come again
+// at once, and nothing is lost or left to people.
+func TestWhatIsRefusedForTheMomentIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	b := &node{dir: t.TempDir(), port: -1, buffered: 1}
+	b.start(t)
+	t.Cleanup(b.stop)
+	nc := b.connect(t)
+	require.NoError(t, journal.Provision(t.Context(), nc, small))
+	j := journal.New(nc, journal.Options{Signer: newKey(t)})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const writers = 200
+	failed := make(chan error, writers)
+	for i := range writers {
+		go func() {
+			at := subject.NewRef("t", "o", fmt.Sprintf("i%d", i))
+			_, won, err := j.Decide(ctx, at, hitltest.SampleDecision(at, "d", hitl.Allowed))
+			if err == nil && !won {
+				err = errors.New("there is one already")
+			}
+			if err == nil {
+				_, err = j.WriteEvent(ctx, subject.Event(at, "s", subject.Open), []byte("{}"))
+			}
+			if err == nil {
+				err = j.WriteGatewayState(ctx, subject.NewSession("t", "o", "s"), []byte("{}"))
+			}
+			failed <- err
+		}()
+	}
+	for range writers {
+		require.NoError(t, wait(t, failed))
+	}
+	for stream, n := range map[string]uint64{journal.Decisions: writers, journal.Events: 2 * writers} {
+		at, err := j.Position(ctx, stream)
+		require.NoError(t, err)
+		require.Equal(t, n, at.Last, stream)
+	}
 }
 
 func TestDecideEndsWithTheConnection(t *testing.T) {

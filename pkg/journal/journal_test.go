@@ -21,6 +21,9 @@ type node struct {
 	dir  string
 	port int
 	srv  *server.Server
+	// buffered is how many messages a stream takes in before it has stored them; 0: the
+	// server's default. Then each of them is flushed, too.
+	buffered int
 }
 
 func newNode(t testing.TB) *node {
@@ -36,6 +39,7 @@ func (b *node) start(t testing.TB) {
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: b.port, StoreDir: b.dir, JetStream: true, JetStreamMaxStore: 64 << 30,
 		NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
+		StreamMaxBufferedMsgs: b.buffered, SyncAlways: b.buffered > 0,
 	})
 	require.NoError(t, err)
 	srv.Start()

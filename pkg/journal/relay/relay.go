@@ -24,8 +24,9 @@ import (
 const (
 	// maxUnderWay and maxBytesUnderWay bound what the server has not acknowledged
 	// of one owner: whoever else says something waits behind no more than that.
-	maxUnderWay      = 1024
-	maxBytesUnderWay = 32 << 20
+	// A stream takes in four times as much (package natsd).
+	maxUnderWay      = 256
+	maxBytesUnderWay = 8 << 20
 	// forget is after which time nobody waits for an acknowledgement any more.
 	forget = 10 * time.Second
 	// closeWait bounds how long Close waits.

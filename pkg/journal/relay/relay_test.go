@@ -128,7 +128,7 @@ func TestWhatIsSaidIsStoredOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	ada := p.connect(bus.RoleOwner, "ada")
-	const each = 300
+	const each = 200
 	for round := range 3 {
 		end := p.relay("", nil)
 		for i := range each {
@@ -292,7 +292,7 @@ func TestWhatIsUnderWayIsBoundedByOwner(t *testing.T) {
 	require.NoError(t, bob.Flush())
 	<-entered
 	before, body := nc.Stats().InMsgs, make([]byte, 1<<20)
-	const total, fit = 60, 31
+	const total, fit = 20, 7
 	for range total {
 		require.NoError(t, ada.PublishMsg(&nats.Msg{Subject: "hitl.evt.default.ada.s", Reply: sub.Subject, Data: body}))
 	}

@@ -21,6 +21,7 @@ const (
 	CodeWrongLastSeq = 10071 // a message is there already: a verdict
 	codeStoreFailed  = 10077 // the same without an expectation, or the store is full
 	codeTooLarge     = 10054 // larger than the stream takes
+	codeTooMany      = 10167 // nothing was stored: too much waits to be, or a gateway has too much of this owner
 	codeSeqMismatch  = 10164 // no verdict: also hits a sole, correct writer of a replicated stream
 )
 
@@ -148,13 +149,22 @@ func readAck(answer []byte, tooLarge error) (seq uint64, err error) {
 }
 
 // Backoff paces the tries of one call.
-type Backoff struct{ wait time.Duration }
+type Backoff struct{ wait, soon time.Duration }
+
+// mostSoon is the longest pause of who is refused because too much waits. The
+// server says so when it has just stored a part of that: who comes back at once
+// finds room, beside a sender that never stops.
+const mostSoon = 100 * time.Millisecond
 
 // Next returns how long to wait after err.
 func (b *Backoff) Next(err error) time.Duration {
 	var se *storeError
 	if errors.As(err, &se) && se.code == codeSeqMismatch {
 		return 2*time.Millisecond + rand.N(3*time.Millisecond)
+	}
+	if se != nil && se.code == codeTooMany {
+		b.soon = min(max(2*b.soon, time.Millisecond), mostSoon)
+		return rand.N(b.soon)
 	}
 	b.wait = min(max(2*b.wait, 50*time.Millisecond), 2*time.Second)
 	return b.wait/2 + rand.N(b.wait/2)
