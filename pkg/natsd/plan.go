@@ -36,6 +36,12 @@ const (
 	RandomPort = -1
 	// MaxPayload is the largest message of our server configurations, in bytes.
 	MaxPayload = 8 << 20
+	// MaxBuffered and maxBufferedBytes are how much a stream takes in before it has
+	// stored it; more is refused with error 10167. The server stores in the order of
+	// arrival, and takes up all that waits at once, so whoever is admitted waits
+	// behind twice as much at most, however much one sender has sent.
+	MaxBuffered      = 1000
+	maxBufferedBytes = 32 << 20
 	// DefaultMaxStore bounds what all streams together may take on disk, bytes.
 	DefaultMaxStore = 64 << 30
 	// notifierMaxStore bounds a notifier's own ledger, bytes.

@@ -42,8 +42,8 @@ func renderServer(p *Plan) string {
 	if p.Durability == DurabilityRelaxed {
 		sync = `"2m"`
 	}
-	fmt.Fprintf(&b, "jetstream {\n  store_dir: %s\n  sync_interval: %s\n  max_file_store: %d\n  max_memory_store: %d\n}\n",
-		quote(p.StoreDir), sync, p.MaxStore, maxMemStore)
+	fmt.Fprintf(&b, "jetstream {\n  store_dir: %s\n  sync_interval: %s\n  max_file_store: %d\n  max_memory_store: %d\n  max_buffered_msgs: %d\n  max_buffered_size: %d\n}\n",
+		quote(p.StoreDir), sync, p.MaxStore, maxMemStore, MaxBuffered, maxBufferedBytes)
 	if c := p.Cluster; c != nil {
 		fmt.Fprintf(&b, "cluster {\n  name: %s\n  host: %s\n  port: %d\n", quote(c.Name), quote(c.Host), c.Port)
 		if c.User != "" {

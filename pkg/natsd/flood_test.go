@@ -1,0 +1,111 @@
+package natsd_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/natsd"
+)
+
+// startProcess serves a configuration by a process of its own until the test ends.
+func startProcess(t *testing.T, config string) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(exe)
+	child.Env = append(os.Environ(), childConfig+"="+config)
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "ready\n", line)
+}
+
+// However much one owner has sent, another one's request is stored behind no more
+// than the server takes in, which is the product's setting and not the server's.
+// Who sends more reads that nothing was stored.
+func TestAFloodOfRequestsIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, process := range []bool{false, true} {
+		t.Run(fmt.Sprintf("as a process: %v", process), func(t *testing.T) {
+			t.Parallel()
+			plan := testPlan(t.TempDir())
+			plan.Durability = natsd.DurabilityAlways
+			require.NoError(t, natsd.Write(plan))
+			n := &node{dir: plan.Dir}
+			if process {
+				startProcess(t, natsd.ConfigFile(plan.Dir))
+			} else {
+				n.srv = start(t, plan.Dir)
+			}
+			provision(t, n.connect(t, bus.RoleProvisioner, "", "").js(t), 1)
+			gw := n.connect(t, bus.RoleGateway, "", "")
+			evil, free := n.connect(t, bus.RoleOwner, "t", "pool"), n.connect(t, bus.RoleOwner, "t", "cli")
+			answers, err := evil.SubscribeSync(evil.NewInbox())
+			require.NoError(t, err)
+			const total = 12 * natsd.MaxBuffered
+			body := make([]byte, 300)
+			for i := range total {
+				require.NoError(t, evil.PublishMsg(&nats.Msg{Subject: fmt.Sprintf("hitl.req.t.pool.x%d", i), Reply: answers.Subject, Data: body}))
+			}
+			require.NoError(t, evil.FlushTimeout(patience)) // the server has read all of it
+			last := func() uint64 {
+				var info struct {
+					State struct {
+						Last uint64 `json:"last_seq"`
+					}
+				}
+				require.NoError(t, json.Unmarshal(gw.ask(t, "$JS.API.STREAM.INFO.HITL_REQUESTS", "").Data, &info))
+				return info.State.Last
+			}
+			before := last()
+			seq, code := uint64(0), 10167
+			for code == 10167 { // nothing more arrives: there will be room
+				m, err := free.Request("hitl.req.t.cli.mine", []byte("request"), 5*patience)
+				require.NoError(t, err)
+				seq, code = put(t, m.Data)
+			}
+			require.Zero(t, code)
+			require.LessOrEqual(t, seq-before, uint64(2*natsd.MaxBuffered+1), "stored between what the server had stored and the bystander's")
+			kept, refused := 0, 0
+			for range total {
+				m, err := answers.NextMsg(patience)
+				require.NoError(t, err)
+				if _, code := put(t, m.Data); code == 10167 {
+					refused++
+				} else {
+					kept++
+				}
+			}
+			require.Positive(t, refused)
+			require.EqualValues(t, kept+1, last(), "what was refused does not come later")
+		})
+	}
+}
+
+// put reads the server's answer to a publish.
+func put(t *testing.T, answer []byte) (seq uint64, code int) {
+	t.Helper()
+	var ack struct {
+		Seq   uint64
+		Error struct {
+			Code int `json:"err_code"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(answer, &ack))
+	require.NotEqual(t, ack.Seq == 0, ack.Error.Code == 0, string(answer))
+	return ack.Seq, ack.Error.Code
+}
