@@ -29,7 +29,7 @@ var (
 // rights. name is that of the credential file, without its ending; the file
 // may have been moved elsewhere, except the gateway's.
 func RotateKey(dir, name string) error {
-	return rotate(dir, func(st *state) error {
+	return amend(dir, func(st *state) error {
 		id, err := st.Plan.find(name)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func RotateKey(dir, name string) error {
 // DropOldKeys makes the server refuse what RotateKey replaced. Connections that
 // use it end when the server reloads.
 func DropOldKeys(dir, name string) error {
-	return rotate(dir, func(st *state) error {
+	return amend(dir, func(st *state) error {
 		id, err := st.Plan.find(name)
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func DropDecisionKeys(dir string) (DecisionKeys, error) {
 
 // decisionKeys changes the gateway's credential, and then the others'.
 func decisionKeys(dir string, edit func(*state, *bus.Credentials) error) (keys DecisionKeys, err error) {
-	err = rotate(dir, func(st *state) error {
+	err = amend(dir, func(st *state) error {
 		path := CredentialsFile(st.Plan.Dir, bus.RoleGateway, "", "")
 		c, err := bus.LoadCredentials(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -159,8 +159,8 @@ func decisionKeys(dir string, edit func(*state, *bus.Credentials) error) (keys D
 	return keys, err
 }
 
-// rotate is change for a directory that has a plan.
-func rotate(dir string, edit func(*state) error) error {
+// amend is change for a directory that has a plan.
+func amend(dir string, edit func(*state) error) error {
 	if _, err := os.Stat(planFile(dir)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s", ErrNoPlan, dir)
 	}

@@ -57,15 +57,33 @@ func AddOwner(dir string, o Owner) error {
 // file. Its connections end when the server reloads.
 func Remove(dir, tenant, name string) error {
 	tenant = cmp.Or(tenant, bus.DefaultTenant)
-	return changePlan(dir, func(old Plan) (Plan, error) {
-		p := old
-		p.Owners = slices.DeleteFunc(slices.Clone(old.Owners), func(o Owner) bool { return o.Tenant == tenant && o.Name == name })
-		p.Callers = slices.DeleteFunc(slices.Clone(old.Callers), func(c Caller) bool { return c.Tenant == tenant && c.Name == name })
-		if len(p.Owners)+len(p.Callers) == len(old.Owners)+len(old.Callers) {
-			return p, fmt.Errorf("%w: %s/%s", ErrUnknownIdentity, tenant, name)
+	return changePlan(dir, func(old Plan) (Plan, error) { return old.without(tenant, name) })
+}
+
+// Revoke is Remove by the name of the credential file, without its ending.
+func Revoke(dir, name string) error {
+	return amend(dir, func(st *state) error {
+		id, err := st.Plan.find(name)
+		if err != nil {
+			return err
 		}
-		return p.merge(Plan{})
+		if id.role != bus.RoleOwner && id.role != bus.RoleCaller {
+			return fmt.Errorf("%w: %q is a part of the product; rotate its key instead", ErrUnknownIdentity, name)
+		}
+		st.Plan, err = st.Plan.without(id.tenant, id.name)
+		return err
 	})
+}
+
+// without is the plan without one owner or caller.
+func (p Plan) without(tenant, name string) (Plan, error) {
+	before := len(p.Owners) + len(p.Callers)
+	p.Owners = slices.DeleteFunc(slices.Clone(p.Owners), func(o Owner) bool { return o.Tenant == tenant && o.Name == name })
+	p.Callers = slices.DeleteFunc(slices.Clone(p.Callers), func(c Caller) bool { return c.Tenant == tenant && c.Name == name })
+	if len(p.Owners)+len(p.Callers) == before {
+		return p, fmt.Errorf("%w: %s/%s", ErrUnknownIdentity, tenant, name)
+	}
+	return p.merge(Plan{})
 }
 
 func changePlan(dir string, edit func(old Plan) (Plan, error)) error {

@@ -23,6 +23,7 @@ const usage = `banksman creds writes NATS accounts, credential files and a serve
   banksman creds --data DIR --owner ci      one more owner; nothing else changes
   banksman creds --data DIR --provision     makes the streams on the running server
   banksman creds rotate WHAT                a new key for one of them; see its --help
+  banksman creds revoke NAME                cuts off an owner or a caller; see its --help
 
 Start the server with: nats-server -c DIR/nats/server.conf
 After adding an owner: nats-server --signal reload=PID, twice; no restart is needed.
@@ -31,8 +32,13 @@ After adding an owner: nats-server --signal reload=PID, twice; no restart is nee
 
 // Command is "banksman creds"; it returns the exit code.
 func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
-	if len(args) > 0 && args[0] == "rotate" {
-		return rotate(args[1:], stdio)
+	if len(args) > 0 {
+		switch args[0] {
+		case "rotate":
+			return rotate(args[1:], stdio)
+		case "revoke":
+			return revoke(args[1:], stdio)
+		}
 	}
 	stdout, stderr := stdio.Out, stdio.Err
 	fs := flag.NewFlagSet("banksman creds", flag.ContinueOnError)

@@ -3,6 +3,7 @@ package creds_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -325,4 +326,107 @@ func TestRotateCommand(t *testing.T) {
 	require.NotContains(t, before["creds/owner-team.ci.json"], load(t, dir, "owner-team.ci.json").Seed)
 	require.Contains(t, mustRun(t, dir, "rotate", "owner-team.ci", "--drop-old"), "no longer counts")
 	tree(t, dir) // and every file is private still
+}
+
+// While an owner floods the server it is cut off: its connection ends, no other one is
+// made, and everybody else goes on. It can be let in again, with another key.
+func TestRevokeCutsOffAnOwner(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	mustRun(t, dir, "--port", "-1", "--owner", "ci", "--owner", "team/ci")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	srv, err := natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(dir)})
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	require.Contains(t, mustRun(t, dir, "--provision"), "ready")
+	connect := func(c *bus.Credentials) (nc *nats.Conn, ended chan struct{}, err error) {
+		auth, err := c.Auth()
+		require.NoError(t, err)
+		ended = make(chan struct{})
+		nc, err = nats.Connect(c.URLs[0], auth, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
+		return nc, ended, err
+	}
+	revoked := load(t, dir, "owner-ci.json")
+	evil, cut, err := connect(revoked)
+	require.NoError(t, err)
+	began, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for i := 0; ; i++ {
+			if i == 100 {
+				close(began)
+			}
+			if evil.Publish(fmt.Sprintf("hitl.req.default.ci.x%d", i), []byte("{}")) != nil {
+				return
+			}
+		}
+	}()
+	others := map[string]*nats.Conn{}
+	for _, name := range []string{"owner-agents", "owner-team.ci"} {
+		nc, ended, err := connect(load(t, dir, name+".json"))
+		require.NoError(t, err)
+		defer func() {
+			nc.Close()
+			<-ended
+		}()
+		others[name] = nc
+	}
+	<-began
+	before := tree(t, dir)
+	out := mustRun(t, dir, "revoke", "owner-ci")
+	require.Contains(t, out, "owner-ci: revoked")
+	require.NotContains(t, out, revoked.Seed)
+	require.NoError(t, srv.Reload())
+	select {
+	case <-cut:
+	case <-ctx.Done():
+		t.Fatal("it is connected still")
+	}
+	<-over
+	_, _, err = connect(revoked)
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	for name, nc := range others {
+		subj := "hitl.req." + map[string]string{"owner-agents": "default.agents", "owner-team.ci": "team.ci"}[name] + ".mine"
+		require.Eventually(t, func() bool { // its turn comes behind what was taken in
+			m, err := nc.Request(subj, []byte("{}"), patience)
+			return err == nil && !strings.Contains(string(m.Data), `"err_code":10167`)
+		}, patience, time.Millisecond, name)
+	}
+	after := tree(t, filepath.Join(dir, "creds"))
+	require.NotContains(t, after, "owner-ci.json")
+	for name, text := range after {
+		require.Equal(t, before["creds/"+name], text, name)
+	}
+
+	// To name a part of the product, or nobody, changes nothing.
+	for want, args := range map[string][]string{
+		"part of the product": {"gateway"}, "part of the  product": {"notifier"}, "no such owner": {"owner-ci"},
+		"one owner or caller": {}, "one owner or  caller": {"owner-cli", "owner-agents"}, "not defined": {"--now", "owner-cli"},
+	} {
+		code, out, errs := run(t, dir, append([]string{"revoke"}, args...)...)
+		require.Equal(t, 2, code, args)
+		require.Contains(t, errs, strings.Replace(want, "  ", " ", 1), "%q", args)
+		require.Empty(t, out)
+	}
+	require.Equal(t, after, tree(t, filepath.Join(dir, "creds")))
+	empty := filepath.Join(t.TempDir(), "none")
+	code, _, errs := run(t, empty, "revoke", "owner-ci")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, empty)
+	require.NoDirExists(t, empty)
+	code, _, errs = run(t, dir, "revoke", "--help")
+	require.Zero(t, code)
+	require.Contains(t, errs, "owner-ci")
+
+	mustRun(t, dir, "--owner", "ci")
+	require.NoError(t, srv.Reload())
+	again := load(t, dir, "owner-ci.json")
+	require.NotEqual(t, revoked.Seed, again.Seed)
+	_, _, err = connect(revoked)
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	nc, ended, err := connect(again)
+	require.NoError(t, err)
+	nc.Close()
+	<-ended
 }

@@ -40,18 +40,12 @@ func rotate(args []string, stdio cli.Stdio) int {
 	dir := fs.String("data", stdio.DataDir, "data `directory` (default as of banksman up)")
 	drop := fs.Bool("drop-old", false, "the old key no longer counts")
 	announce := fs.Bool("announce", false, "make the next decision key known and go on signing with the present one")
-	var names []string
-	for { // flags may stand before and after the name
-		if err := fs.Parse(args); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				return cli.ExitOK
-			}
-			return cli.ExitError
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
+	names, err := parseNames(fs, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return cli.ExitOK
+	case err != nil:
+		return cli.ExitError
 	}
 	fail := func(err error) int {
 		fmt.Fprintln(stdio.Err, "banksman creds rotate:", err)
@@ -66,12 +60,10 @@ func rotate(args []string, stdio cli.Stdio) int {
 		return fail(errors.New("--announce is for the decision key; other keys are known to the server only"))
 	}
 	if *dir == "" {
-		var err error
 		if *dir, err = cli.DefaultDataDir(); err != nil {
 			return fail(err)
 		}
 	}
-	var err error
 	if names[0] == decisionKey {
 		err = rotateDecisionKey(stdio.Out, *dir, *announce, *drop)
 	} else {
