@@ -36,6 +36,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if serveAsProcess() {
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// The embedded server's own, which outlive its shutdown by a moment.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushLoop"),
@@ -56,18 +59,29 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return newSiteOn(t, natsd.DurabilityRelaxed, false)
+}
+
+// newSiteOn is newSite with a server of another durability, or one that is a process
+// of its own; then srv is nil.
+func newSiteOn(t *testing.T, d natsd.Durability, process bool) *site {
+	t.Helper()
 	s := &site{t: t, dir: t.TempDir()}
 	require.NoError(t, natsd.Write(natsd.Plan{
-		Dir: s.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed,
+		Dir: s.dir, Port: natsd.RandomPort, Durability: d,
 		Owners:  []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}},
 		Callers: []natsd.Caller{{Name: "ci"}},
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var err error
-	s.srv, err = natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(s.dir)})
-	require.NoError(t, err)
-	t.Cleanup(s.srv.Shutdown)
+	if process {
+		startProcess(t, natsd.ConfigFile(s.dir))
+	} else {
+		var err error
+		s.srv, err = natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(s.dir)})
+		require.NoError(t, err)
+		t.Cleanup(s.srv.Shutdown)
+	}
 	require.NoError(t, journal.Provision(ctx, s.connect(bus.RoleProvisioner), journal.Config{
 		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: "agents"}},
 	}))

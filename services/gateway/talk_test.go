@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/journal/relay"
+	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway"
 )
@@ -25,9 +26,9 @@ import (
 const talkDay, talkRoom = 8 << 20, 64 << 20
 
 // newTalkSite is a site with such a stream.
-func newTalkSite(t *testing.T) *site {
+func newTalkSite(t *testing.T, process bool) *site {
 	t.Helper()
-	s := newSite(t)
+	s := newSiteOn(t, natsd.DurabilityRelaxed, process)
 	require.NoError(t, journal.Provision(t.Context(), s.connect(bus.RoleProvisioner), journal.Config{
 		Pools: []journal.Pool{{Tenant: bus.DefaultTenant, Pool: "agents"}}, MaxBytes: map[string]int64{journal.Transcripts: talkRoom},
 	}))
@@ -82,7 +83,17 @@ func (k *talker) claim(t *testing.T, id, by string) (bool, error) {
 // no more than that.
 func TestAFloodOfConversationPushesOutNothingOfOthers_B56_invariant4(t *testing.T) {
 	t.Parallel()
-	s := newTalkSite(t)
+	for _, process := range []bool{false, true} {
+		t.Run(fmt.Sprintf("as a process: %v", process), func(t *testing.T) {
+			t.Parallel()
+			floodOfConversation(t, process)
+		})
+	}
+}
+
+func floodOfConversation(t *testing.T, process bool) {
+	t.Helper()
+	s := newTalkSite(t, process)
 	prov := s.connect(bus.RoleProvisioner)
 	g := s.gateway(talkQuota)
 	agents := s.talker("agents", "old", 1)
@@ -178,7 +189,7 @@ func TestAFloodOfConversationPushesOutNothingOfOthers_B56_invariant4(t *testing.
 // Two gateways have one quota between them, not two.
 func TestGatewaysShareTheQuotaOfConversation(t *testing.T) {
 	t.Parallel()
-	s := newTalkSite(t)
+	s := newTalkSite(t, false)
 	s.gateway(talkQuota)
 	s.gateway(talkQuota)
 	prov := s.connect(bus.RoleProvisioner)
@@ -212,7 +223,7 @@ func TestGatewaysShareTheQuotaOfConversation(t *testing.T) {
 // 0 is no limit, of conversations either.
 func TestWithoutALimitNothingOfConversationsIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newTalkSite(t)
+	s := newTalkSite(t, false)
 	s.gateway(func(o *gateway.Options) { o.Quota = &gateway.Quota{} })
 	cli := s.talker("cli", "own", 1)
 	for range 15 {

@@ -34,6 +34,10 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 		e.finish(d, e.opts.Journal.DeleteRequest(ctx, d.Seq))
 		return
 	}
+	if e.ledger.Took(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
+		e.log.Warn("one owner sends very many requests, and others wait behind them; banksman creds revoke cuts an owner off",
+			"tenant", p.Tenant, "owner", p.Owner)
+	}
 	if p.Kind == "cxl" {
 		e.finish(d, e.withdraw(ctx, p.Ref(), d.Message))
 		return

@@ -35,6 +35,9 @@ const (
 	day       = 24 * time.Hour
 	// noteEvery is how often Note is true for one owner.
 	noteEvery = time.Minute
+	// many is how many requests and withdrawals of one owner in a minute are worth a
+	// word: others wait behind them, whatever becomes of them.
+	many = 2000
 )
 
 // Owner is whose account is charged. The server's accounts bound how many
@@ -58,6 +61,8 @@ type account struct {
 	talk     bucket
 	refusals bucket
 	noted    time.Time
+	taken    int // since minute
+	minute   time.Time
 }
 
 // New makes an empty ledger.
@@ -146,6 +151,19 @@ func (l *Ledger) Note(o Owner) bool {
 	}
 	a.noted = now
 	return true
+}
+
+// Took counts a request or withdrawal that was taken in, and reports whether it is
+// the one that makes them many in a minute.
+func (l *Ledger) Took(o Owner) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, now := l.account(o), l.now()
+	if now.Sub(a.minute) >= time.Minute {
+		a.taken, a.minute = 0, now
+	}
+	a.taken++
+	return a.taken == many
 }
 
 func (l *Ledger) account(o Owner) *account {

@@ -147,3 +147,24 @@ func TestConversationsOfOtherGatewaysCount(t *testing.T) {
 	require.False(t, l.Talk(ada, 1, false))
 	require.True(t, l.Talk(bob, 1, true))
 }
+
+func TestManyRequestsInAMinuteAreToldOnce(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger(quota.Limits{})
+	for range 2 {
+		told := 0
+		for i := range 10_000 {
+			if l.Took(ada) {
+				require.Equal(t, 1999, i)
+				told++
+			}
+		}
+		require.Equal(t, 1, told)
+		require.False(t, l.Took(bob), "another owner has its own count")
+		c.at = c.at.Add(time.Minute)
+	}
+	for range 10_000 { // as many, and not in a minute
+		c.at = c.at.Add(40 * time.Millisecond)
+		require.False(t, l.Took(ada))
+	}
+}
