@@ -22,6 +22,8 @@ SOAK   := cmd/banksman/soak
 # The modules of go.work. tools stands apart, so that its dependencies never
 # reach the product.
 MODULES := pkg services/agent services/gateway services/notifier cmd/banksman
+# Examples that are modules of their own, as others would write them.
+EXAMPLES := docs/examples/decider
 
 PKG       ?= work
 RUN       ?= .
@@ -93,12 +95,12 @@ fmt-check: $(READY) ## name the Go files that are not formatted
 .PHONY: vet
 vet: ## go vet over all modules
 	@go vet work
-	@cd tools && GOWORK=off go vet ./...
+	@for m in $(EXAMPLES) tools; do (cd $$m && GOWORK=off go vet ./...); done
 
 .PHONY: staticcheck
 staticcheck: $(READY) ## staticcheck over all modules
 	@$(BIN)/staticcheck work
-	@cd tools && GOWORK=off $(BIN)/staticcheck ./...
+	@for m in $(EXAMPLES) tools; do (cd $$m && GOWORK=off $(BIN)/staticcheck ./...); done
 
 # Roots are every main and every test; an exported function of pkg is public and
 # therefore has a test. An example without output is compiled and never called.
@@ -121,7 +123,7 @@ LOAD_ALL := go list -m all >/dev/null && go list -deps -test work >/dev/null
 
 .PHONY: tidy-check
 tidy-check: ## go.mod, go.sum and go.work.sum are what make tidy would write
-	@failed=; for m in $(MODULES) tools; do \
+	@failed=; for m in $(MODULES) $(EXAMPLES) tools; do \
 		(cd $$m && GOWORK=off go mod tidy -diff | head -n 40) || failed="$$failed $$m"; \
 	done; \
 	tools/unchanged go.work.sum -- bash -c '$(LOAD_ALL)' || failed="$$failed go.work.sum"; \
@@ -129,7 +131,7 @@ tidy-check: ## go.mod, go.sum and go.work.sum are what make tidy would write
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) tools; do (cd $$m && GOWORK=off go mod tidy); done
+	@for m in $(MODULES) $(EXAMPLES) tools; do (cd $$m && GOWORK=off go mod tidy); done
 	@$(LOAD_ALL)
 
 .PHONY: generate

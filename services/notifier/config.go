@@ -32,6 +32,8 @@ type Config struct {
 	// Recipients are who can be told, and Routes who is told of what, and when.
 	Recipients []plan.Recipient `json:"recipients,omitempty"`
 	Routes     []plan.Route     `json:"routes,omitempty"`
+	// Deciders are services that a step of a route asks before people are told.
+	Deciders []Decider `json:"deciders,omitempty"`
 	// LedgerReplicas is how many servers of a cluster keep the ledger, when it is
 	// made; default 1.
 	LedgerReplicas int `json:"ledger_replicas,omitempty"`
@@ -149,10 +151,12 @@ func loadConfig(path string) (c Config, err error) {
 	if errors.As(err, &se) {
 		return c, &ConfigError{Field: se.Path, Line: se.Line, Column: se.Column, Err: errors.New(se.Problem)}
 	}
+	secret := len(c.Deciders) > 0
 	for _, ch := range c.Channels {
-		if perm := info.Mode().Perm(); ch.secret() && perm&0o077 != 0 {
-			return c, fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
-		}
+		secret = secret || ch.secret()
+	}
+	if perm := info.Mode().Perm(); secret && perm&0o077 != 0 {
+		return c, fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
 	}
 	var ce *ConfigError
 	if err = c.Validate(); errors.As(err, &ce) {
@@ -174,6 +178,9 @@ func (c *Config) policy() (*plan.Policy, error) {
 		return nil, err
 	}
 	p := &plan.Policy{Recipients: slices.Clone(c.Recipients), Routes: slices.Clone(c.Routes)}
+	for _, d := range c.Deciders {
+		p.Deciders = append(p.Deciders, d.Name)
+	}
 	var names []string
 	for _, ch := range c.channels() {
 		names = append(names, ch.Name)
@@ -255,7 +262,7 @@ func (c *Config) checkTo() error {
 			}
 		}
 	}
-	return nil
+	return c.checkDeciders()
 }
 
 // typeOf is the type of the channel of that name.

@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/source"
@@ -108,6 +109,16 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
+	clock := o.Clock
+	if clock == nil {
+		clock = engine.System{}
+	}
+	asking, built, err := o.Config.asking(eventSource(base, n.tenant), func() decider.Gateway { return n.desk }, clock.Now)
+	lanes = append(lanes, asking...)
+	n.lanes, n.built = len(lanes), append(n.built, built...)
+	if err != nil {
+		return nil, err
+	}
 	if n.conn, err = dial.Service(ctx, "notifier", o.Credentials, o.NATS, log); err != nil {
 		return nil, err
 	}
@@ -116,16 +127,12 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		n.Close()
 		return nil, fmt.Errorf("notifier: %w", err)
 	}
-	if slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Decides }) {
+	if len(asking) > 0 || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Decides }) {
 		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
 		if err != nil {
 			n.Close()
 			return nil, fmt.Errorf("notifier: %w", err)
 		}
-	}
-	clock := o.Clock
-	if clock == nil {
-		clock = engine.System{}
 	}
 	n.engine = engine.New(engine.Options{
 		Logger: log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: rand.Text(), Lease: cmp.Or(o.Lease, DefaultLease),

@@ -21,8 +21,17 @@ import (
 // maxList is the most that one list returns.
 const maxList = 1000
 
-// channel is what decisions that came this way are recorded with.
-const channel = "cli"
+// channel is what decisions that came this way are recorded with: whose terminal it
+// was, a service that a notifier had asked, or the caller.
+func (s *Service) channel(c caller) string {
+	switch {
+	case slices.Contains(s.LoginCallers, c.name):
+		return "cli"
+	case c.name == notifier:
+		return "decider"
+	}
+	return "service:" + c.name
+}
 
 // call does one call. The reply, or what the caller is told instead.
 func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) (any, *wire.Error) {
@@ -174,7 +183,7 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 	a := api.Attempt{Response: in.Response}
 	sess.From = "caller " + c.name
 	act.Sign(&a, sess, s.Auth)
-	a.Channel = channel
+	a.Channel = s.channel(c)
 	rec := s.Engine.Decide(ctx, a)
 	rec.Type, rec.Ref, rec.RequestID = wire.TypeReceipt, in.Ref, in.ID
 	return rec, nil

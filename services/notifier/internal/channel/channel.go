@@ -32,6 +32,8 @@ type Alert struct {
 	// Time is when the thing happened that the alert is about.
 	Time time.Time `json:"time"`
 	Data Data      `json:"data"`
+	// Until is when an answer to it counts no more, of an alert that asks a service.
+	Until time.Time `json:"until,omitzero"`
 	// To is the recipient's address where the channel needs one. It is not kept
 	// with the alert.
 	To string `json:"-"`

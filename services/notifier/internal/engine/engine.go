@@ -201,6 +201,9 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		}
 		a := e.alert(typ, ref, s, at)
 		a.Data.Recipient, _ = recipient(d.Address)
+		if d.Wait > 0 {
+			a.Until = due.Add(d.Wait).UTC()
+		}
 		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.Step(d.Step), Channel: d.Address}, due, a, nil); err != nil {
 			return err
 		}

@@ -28,6 +28,8 @@ type Policy struct {
 	Routes []Route
 	// Direct is used where there are no routes.
 	Direct []Direct
+	// Deciders are the names of the services that a step may ask.
+	Deciders []string
 }
 
 // Direct tells one channel of everything.
@@ -51,12 +53,19 @@ type Route struct {
 	Remind *[]Delay `json:"remind"`
 }
 
-// Step tells more people, or by other ways.
+// Step tells more people, or by other ways, or asks a service.
 type Step struct {
 	After Delay `json:"after"`
 	// To are recipients, or a recipient and one of the channels: ada/mail.
 	To []string `json:"to"`
+	// Ask is a decider. It is asked in the first round only. The steps after this one
+	// wait for it, for Wait at most: then they are due, whatever it does.
+	Ask  string `json:"ask"`
+	Wait Delay  `json:"wait"`
 }
+
+// defaultWait is how long a step waits for a decider that does not say.
+const defaultWait = 2 * time.Second
 
 // Delivery is one alert to one address.
 type Delivery struct {
@@ -68,6 +77,8 @@ type Delivery struct {
 	Again bool `json:"again,omitempty"`
 	// Skip is why it is not sent at all; empty: it is.
 	Skip string `json:"skip,omitempty"`
+	// Wait is of a decider: for how long its answer counts.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
 // Names of steps. Those of a route are numbered: step1, step2, and in the second
@@ -106,7 +117,8 @@ func (p *Policy) Deliveries(ix *Interaction) (route string, out []Delivery) {
 }
 
 func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
-	var out []Delivery
+	var out, asks []Delivery
+	var answered time.Time // when people need not wait for deciders any more
 	for loop := range r.Repeat + 1 {
 		began := time.Duration(loop) * r.Every.of(ix)
 		for i, s := range r.Steps {
@@ -120,6 +132,14 @@ func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
 				// would wait.
 				due = ix.Created.Add(ix.Expires.Sub(ix.Created) / 2)
 			}
+			if s.Ask != "" {
+				if loop == 0 {
+					asks = append(asks, Delivery{Step: "step" + step, Address: s.Ask, Due: due, Wait: s.wait(ix)})
+					answered = later(answered, due.Add(s.wait(ix)))
+				}
+				continue
+			}
+			due = later(due, answered)
 			for _, a := range p.addresses(s.To) {
 				out = append(out, Delivery{Step: "step" + step, Address: a, Due: due})
 			}
@@ -138,6 +158,7 @@ func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
 			}
 		}
 	}
+	out = append(asks, out...) // a decider is told nothing else, no reminder
 	slices.SortStableFunc(out, func(a, b Delivery) int { return a.Due.Compare(b.Due) })
 	for i := range out {
 		d := &out[i]
@@ -147,6 +168,25 @@ func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
 		}
 	}
 	return out
+}
+
+// wait is how long people wait for the decider of a step: half of the time at most.
+func (s *Step) wait(ix *Interaction) time.Duration {
+	d := s.Wait.of(ix)
+	if d == 0 {
+		d = defaultWait
+	}
+	if ix.Expires != nil {
+		d = min(d, ix.Expires.Sub(ix.Created)/2)
+	}
+	return d
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // reminders are the times of the reminders, all before the deadline.

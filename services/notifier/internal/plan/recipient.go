@@ -116,7 +116,7 @@ func (p *Policy) Check(valid func(string) bool, channels []string) error {
 	for i := range p.Routes {
 		r := &p.Routes[i]
 		at := fmt.Sprintf("routes[%d]", i)
-		if err := r.check(at, valid, addresses); err != nil {
+		if err := r.check(at, valid, addresses, p.Deciders); err != nil {
 			return err
 		}
 		if slices.Contains(names, r.Name) || r.Name == NoRoute {
@@ -203,7 +203,7 @@ func (r *Recipient) check(at string, valid func(string) bool, channels []string)
 	return nil
 }
 
-func (r *Route) check(at string, valid func(string) bool, addresses []string) (err error) {
+func (r *Route) check(at string, valid func(string) bool, addresses, deciders []string) (err error) {
 	switch {
 	case r.Name == "":
 		return fail(at+".name", "missing")
@@ -224,7 +224,15 @@ func (r *Route) check(at string, valid func(string) bool, addresses []string) (e
 	}
 	for i, s := range r.Steps {
 		field := fmt.Sprintf("%s.steps[%d].to", at, i)
-		if len(s.To) == 0 {
+		ask := fmt.Sprintf("%s.steps[%d].ask", at, i)
+		switch {
+		case s.Ask != "" && len(s.To) > 0:
+			return fail(ask, "stands beside to: a step tells people or asks a service")
+		case s.Ask != "" && !slices.Contains(deciders, s.Ask):
+			return fail(ask, "there is no decider %q", s.Ask)
+		case s.Ask == "" && s.Wait != Delay{}:
+			return fail(ask, "missing: nothing else is waited for")
+		case s.Ask == "" && len(s.To) == 0:
 			return fail(field, "missing")
 		}
 		for _, t := range s.To {

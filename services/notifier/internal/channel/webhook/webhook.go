@@ -93,25 +93,34 @@ func decodeSecret(s string) ([]byte, error) {
 
 // event is the CloudEvents envelope.
 type event struct {
-	SpecVersion     string       `json:"specversion"`
-	ID              string       `json:"id"`
-	Source          string       `json:"source"`
-	Type            string       `json:"type"`
-	Subject         string       `json:"subject"`
-	Time            time.Time    `json:"time"`
-	DataContentType string       `json:"datacontenttype"`
-	Data            channel.Data `json:"data"`
+	SpecVersion     string    `json:"specversion"`
+	ID              string    `json:"id"`
+	Source          string    `json:"source"`
+	Type            string    `json:"type"`
+	Subject         string    `json:"subject"`
+	Time            time.Time `json:"time"`
+	DataContentType string    `json:"datacontenttype"`
+	Data            any       `json:"data"`
 }
 
 // Send posts the alert once. The body and the id are the same at every
 // attempt; the timestamp, and with it the signature, is the attempt's own.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
+	resp, err := c.Post(ctx, a, a.Type, a.Data)
+	if err != nil {
+		return channel.Receipt{}, err
+	}
+	return channel.Receipt{Said: resp.Said()}, nil
+}
+
+// Post is Send with another type and other data. The response is a success.
+func (c *Channel) Post(ctx context.Context, a channel.Alert, typ string, data any) (*web.Response, error) {
 	body, err := hitl.Marshal(event{
-		SpecVersion: "1.0", ID: a.ID, Source: c.source, Type: a.Type, Subject: a.Key,
-		Time: a.Time.UTC(), DataContentType: "application/json", Data: a.Data,
+		SpecVersion: "1.0", ID: a.ID, Source: c.source, Type: typ, Subject: a.Key,
+		Time: a.Time.UTC(), DataContentType: "application/json", Data: data,
 	})
 	if err != nil {
-		return channel.Receipt{}, &channel.Problem{Text: "the event cannot be encoded", Class: channel.Refused}
+		return nil, &channel.Problem{Text: "the event cannot be encoded", Class: channel.Refused}
 	}
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	head := http.Header{}
@@ -121,12 +130,12 @@ func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, e
 	head.Set("Webhook-Signature", c.sign(a.ID, stamp, body))
 	resp, err := c.client.Call(ctx, http.MethodPost, c.url, head, body)
 	if err != nil {
-		return channel.Receipt{}, err
+		return nil, err
 	}
 	if p := resp.Problem(); p != nil {
-		return channel.Receipt{}, p
+		return nil, p
 	}
-	return channel.Receipt{Said: resp.Said()}, nil
+	return resp, nil
 }
 
 func (c *Channel) sign(id, stamp string, body []byte) string {

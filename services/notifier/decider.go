@@ -1,0 +1,81 @@
+package notifier
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
+	"github.com/banksman/banksman/services/notifier/internal/channel/webhook"
+	"github.com/banksman/banksman/services/notifier/internal/engine"
+)
+
+// Decider is a service that is asked first.
+type Decider struct {
+	// Name is a token, and none of a channel.
+	Name string `json:"name"`
+	// URL, Secrets and AllowPrivate are as a webhook's.
+	URL          Secret   `json:"url"`
+	Secrets      []Secret `json:"secrets"`
+	AllowPrivate bool     `json:"allow_private,omitempty"`
+	// Token is the service's own at the gateway: it decides by the roles of it.
+	Token Secret `json:"token"`
+}
+
+func (c *Config) checkDeciders() error {
+	var names []string
+	for _, ch := range c.channels() {
+		names = append(names, ch.Name)
+	}
+	for i := range c.Deciders {
+		d := &c.Deciders[i]
+		at := fmt.Sprintf("deciders[%d].", i)
+		switch {
+		case !subject.ValidToken(d.Name):
+			return &ConfigError{Field: at + "name", Err: fmt.Errorf("%q is not a token of 1 to 64 letters, digits, - or _", d.Name)}
+		case slices.Contains(names, d.Name):
+			return &ConfigError{Field: at + "name", Err: fmt.Errorf("%q stands twice, or is a channel", d.Name)}
+		}
+		names = append(names, d.Name)
+		if _, err := d.build("", nil, nil); err != nil {
+			return &ConfigError{Field: at + err.Field, Err: errors.New(err.Problem)}
+		}
+	}
+	return nil
+}
+
+// build makes the channel that asks the service.
+func (d *Decider) build(source string, gw func() decider.Gateway, clock func() time.Time) (*decider.Channel, *channel.FieldError) {
+	o := decider.Options{
+		Options: webhook.Options{URL: string(d.URL), AllowPrivate: d.AllowPrivate, Source: source},
+		Token:   string(d.Token), Gateway: gw, Clock: clock,
+	}
+	for _, s := range d.Secrets {
+		o.Secrets = append(o.Secrets, string(s))
+	}
+	c, err := decider.New(o)
+	var fe *channel.FieldError
+	if errors.As(err, &fe) {
+		return nil, fe
+	}
+	return c, nil
+}
+
+// asking are the lanes of the deciders, whose channels the caller closes.
+func (c *Config) asking(source string, gw func() decider.Gateway, clock func() time.Time) (lanes []engine.Route, built []channel.Channel, err error) {
+	for _, d := range c.Deciders {
+		impl, fe := d.build(source, gw, clock)
+		if fe != nil {
+			return nil, built, &ConfigError{Field: d.Name, Err: fe}
+		}
+		built = append(built, impl)
+		sum := sha256.Sum256([]byte(d.URL))
+		lanes = append(lanes, engine.Route{Name: d.Name, Target: hex.EncodeToString(sum[:8]), Channel: impl})
+	}
+	return lanes, built, nil
+}
