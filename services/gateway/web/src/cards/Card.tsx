@@ -3,6 +3,7 @@
 import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
 import { type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
+import { useNotifier } from "../store/helpers";
 import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
 import { focusedIn, useKeptFocus } from "../ui/place";
@@ -250,10 +251,19 @@ function Times({ summary, now }: { summary: Summary; now: number }) {
         </span>
       )}
       {left !== undefined && left <= 0 && <span className="font-semibold text-amber">Its time is up; the server has the word.</span>}
-      {summary.attention_at && Date.parse(summary.attention_at) > now && <span> A reminder is due {clock(summary.attention_at, now)}, where alerts are set up.</span>}
+      {summary.attention_at && Date.parse(summary.attention_at) > now && <Reminder at={clock(summary.attention_at, now)} />}
       {(summary.attempt ?? 0) > 1 && <span> Asked again: try {summary.attempt}.</span>}
     </p>
   );
+}
+
+/** What becomes of the moment at which an answer gets urgent. */
+function Reminder({ at }: { at: string }) {
+  switch (useNotifier()) {
+    case "listening": return <span> It becomes urgent {at}: a notifier is there and reminds whom its settings name.</span>;
+    case "silent": return <span> It becomes urgent {at}, and no notifier is there: nobody is reminded.</span>;
+    default: return <span> A reminder is due {at}, where alerts are set up.</span>;
+  }
 }
 
 /**

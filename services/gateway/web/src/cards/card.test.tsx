@@ -19,6 +19,20 @@ afterEach(() => {
 });
 
 describe("who else, and when", () => {
+  it.each([
+    ["listening", /It becomes urgent .*: a notifier is there and reminds whom its settings name/],
+    ["silent", /It becomes urgent .*, and no notifier is there: nobody is reminded/],
+    ["unknown", /A reminder is due .*, where alerts are set up/],
+  ] as const)("the card says who would remind anybody: a notifier that is %s, asked once for all cards", async (notifier, words) => {
+    const soon = { attention_at: new Date(Date.now() + 60_000).toISOString() };
+    const h = online([bash("a", "make", soon), bash("b", "make", soon)]);
+    h.api.replies["GET /api/services"] = { runtimes: [], notifier };
+    mount(h);
+    await waitFor(() => expect(card("b")).toHaveTextContent(words));
+    expect(card("a")).toHaveTextContent(words);
+    expect(h.api.calls.filter((c) => c === "GET /api/services")).toHaveLength(1);
+  });
+
   it("says when a reminder is due while it lies ahead, and who else may answer when asked", async () => {
     const h = online([bash("a", "make", { attention_at: new Date(Date.now() + 60_000).toISOString() }), bash("b", "make", { attention_at: new Date(Date.now() - 60_000).toISOString() }), bash("c", "make")]);
     h.api.replies["GET /api/interactions/default.agents.a/audience"] = { deciders: [{ id: "me", name: "Me", you: true }, { id: "ada", name: "Ada" }, { id: "bob", name: "" }], more: 2, viewers: 1, programs: 1 };

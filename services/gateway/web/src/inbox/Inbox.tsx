@@ -179,7 +179,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
           </span>
         </div>
       )}
-      {sheet && <Suspense fallback={null}><BatchSheet keys={picked} onDrop={drop} onClose={() => setSheet(false)} /></Suspense>}
+      {sheet && <Suspense fallback={<p role="status" data-testid="batch-loading" className="order-4 text-sm text-soft">Loading the list of what is decided…</p>}><BatchSheet keys={picked} onDrop={drop} onClose={() => setSheet(false)} /></Suspense>}
     </div>
   );
 }

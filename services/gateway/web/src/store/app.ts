@@ -4,6 +4,7 @@ import { Client, type Command, Gateway, GatewayError, LoginToken, NotConnectedEr
 import { sessionHref } from "../ui/route";
 import { Bell } from "./bell";
 import { type Cards, responder } from "./cards";
+import { Beside } from "./helpers";
 import { watchShell } from "./shell";
 
 export interface App extends Cards {
@@ -55,6 +56,7 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     client,
     drafts: client.drafts,
     presence: new Presence(client),
+    beside: new Beside(client, api),
     respond: responder(client),
     embedded: false,
     gateway: api,

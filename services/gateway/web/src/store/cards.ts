@@ -1,3 +1,4 @@
+import type { Beside } from "./helpers";
 import type { Client, Drafts, Presence, Say, Store } from "@banksman/client";
 
 /** What the cards need, wherever they stand. */
@@ -7,6 +8,8 @@ export interface Cards {
   drafts: Drafts;
   /** What of it is before somebody's eyes. */
   presence: Pick<Presence, "watch">;
+  /** Who stands ready beside the gateway, where the page can ask. */
+  beside?: Beside;
   /** Sends an answer; what becomes of it shows in the state. */
   respond(key: string, say: Say): void;
   /** In a page of somebody else's, which may cut the card off anywhere. */

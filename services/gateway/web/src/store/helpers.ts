@@ -1,8 +1,10 @@
-import type { Services } from "@banksman/client";
-import { useEffect, useState } from "react";
-import { useApp, useAppState } from "../ui/context";
+import type { Client, Services } from "@banksman/client";
+import { useCallback, useSyncExternalStore } from "react";
+import { useApp, useAppState, useCards } from "../ui/context";
+import type { Api } from "./app";
 
-const AGAIN = 5_000; // ms between two looks
+const AGAIN = 5_000; // ms between two looks of a screen that is about it
+const SELDOM = 60_000; // ms between two looks of one that merely mentions it
 
 export interface Helpers {
   /** What reachable workers can run. */
@@ -11,30 +13,71 @@ export interface Helpers {
   notifier?: Services["notifier"];
 }
 
+/** Who stands ready beside the gateway: one look serves all who show it, and nobody looks where nobody does. */
+export class Beside {
+  private told: Services | undefined;
+  private readonly listeners = new Map<() => void, number>(); // how often each wants it, ms
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private running: AbortController | undefined;
+  private off: (() => void) | undefined;
+
+  constructor(private readonly client: Client, private readonly api: Pick<Api, "call">) {}
+
+  readonly get = (): Services | undefined => this.told;
+
+  subscribe(f: () => void, every: number): () => void {
+    this.listeners.set(f, every);
+    if (this.listeners.size === 1) this.off = this.client.on("connection", (c) => {
+      if (c.status === "online") void this.look();
+      else this.set(undefined);
+    });
+    if (this.client.state.conn.status === "online" && (!this.running || every < SELDOM)) void this.look();
+    return () => {
+      this.listeners.delete(f);
+      if (this.listeners.size > 0) return;
+      this.off?.();
+      this.stop();
+    };
+  }
+
+  private stop(): void {
+    this.running?.abort();
+    this.running = undefined;
+    clearTimeout(this.timer);
+  }
+
+  private set(s: Services | undefined): void {
+    if (s === undefined) this.stop();
+    this.told = s;
+    for (const f of [...this.listeners.keys()]) f();
+  }
+
+  private async look(): Promise<void> {
+    this.stop();
+    const mine = (this.running = new AbortController());
+    try {
+      const s = await this.api.call<Services>("GET", "/api/services", { signal: mine.signal });
+      if (!mine.signal.aborted) this.set(s);
+    } catch {
+      // an older server does not know; the connection's own state says the rest
+    }
+    if (!mine.signal.aborted) this.timer = setTimeout(() => void this.look(), Math.min(...this.listeners.values()));
+  }
+}
+
+function useBeside(beside: Beside | undefined, every: number): Services | undefined {
+  const subscribe = useCallback((f: () => void) => beside?.subscribe(f, every) ?? (() => undefined), [beside, every]);
+  return useSyncExternalStore(subscribe, () => beside?.get());
+}
+
 /** Who stands ready beside the gateway, kept fresh while a screen shows it. */
 export function useHelpers(): Helpers {
-  const app = useApp();
-  const { runtimes, conn } = useAppState();
-  const [told, setTold] = useState<Services>();
-  const online = conn.status === "online";
-  useEffect(() => {
-    if (!online) return setTold(undefined);
-    const ended = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = async () => {
-      try {
-        const s = await app.gateway.call<Services>("GET", "/api/services", { signal: ended.signal });
-        if (!ended.signal.aborted) setTold(s);
-      } catch {
-        // an older server does not know; the connection's own state says the rest
-      }
-      if (!ended.signal.aborted) timer = setTimeout(() => void look(), AGAIN);
-    };
-    void look();
-    return () => {
-      ended.abort();
-      clearTimeout(timer);
-    };
-  }, [app, online]);
+  const { runtimes } = useAppState();
+  const told = useBeside(useApp().beside, AGAIN);
   return { runtimes: told?.runtimes ?? runtimes, notifier: told?.notifier };
+}
+
+/** Whether a notifier listens; undefined where nobody knows, as in another page. */
+export function useNotifier(): Services["notifier"] | undefined {
+  return useBeside(useCards().beside, SELDOM)?.notifier;
 }
