@@ -66,17 +66,17 @@ func (l *Ledger) Explain(ctx context.Context, ref subject.Ref) (*Explanation, er
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return nil, err
 	}
-	if p == nil && over == nil {
+	stored, err := l.ledger.Deliveries(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil && over == nil && len(stored) == 0 {
 		return nil, ErrUnknown
 	}
 	if over != nil {
 		x.Outcome, x.OverAt = over.Outcome, &over.At
 	}
 	if x.Claim, err = l.ledger.ClaimOf(ctx, ref); err != nil {
-		return nil, err
-	}
-	stored, err := l.ledger.Deliveries(ctx, ref)
-	if err != nil {
 		return nil, err
 	}
 	for _, r := range stored {

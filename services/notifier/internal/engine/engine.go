@@ -75,13 +75,14 @@ type Options struct {
 // Engine is one replica's part in the work.
 type Engine struct {
 	Options
-	lanes []*lane
-	looks looks
+	lanes   []*lane
+	looks   looks
+	orphans orphans
 }
 
 // New makes an Engine.
 func New(o Options) *Engine {
-	e := &Engine{Options: o}
+	e := &Engine{Options: o, orphans: orphans{wake: make(chan struct{}, 1), byID: map[ledger.Key]*ledger.Record{}}}
 	for _, r := range o.Routes {
 		e.lanes = append(e.lanes, newLane(e, r))
 	}
@@ -103,6 +104,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			},
 		})
 	})
+	g.Go("orphans", e.runOrphans)
 	for _, l := range e.lanes {
 		g.Go("channel "+l.Name, func(ctx context.Context) error {
 			select {
@@ -144,7 +146,9 @@ func (e *Engine) lane(name string) *lane {
 func (e *Engine) observe(r *ledger.Record, watched bool) {
 	if l := e.lane(r.Key.Channel); l != nil {
 		l.observe(r, watched)
+		return
 	}
+	e.orphans.observe(r)
 }
 
 func (e *Engine) gone(g ledger.Gone) {
@@ -264,10 +268,16 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 	}
 	p, err := e.Ledger.PlanOf(ctx, ref)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return true, nil // nothing was planned, and nothing will be sent
+		if c.Decision != nil && c.Decision.Principal.Kind == "rule" {
+			return true, nil // it never waited, so nobody was told
+		}
+		p, err = e.planOfOld(ctx, ref)
 	}
 	if err != nil {
 		return false, err
+	}
+	if p == nil {
+		return true, nil // nothing was planned, and nothing will be sent
 	}
 	settled = true
 	var told []string // addresses, in the order they were told

@@ -34,6 +34,8 @@ type Plan struct {
 	// Route is empty where there are no routes.
 	Route      string          `json:"route,omitempty"`
 	Deliveries []plan.Delivery `json:"deliveries"`
+
+	Revision uint64 `json:"-"` // 0: nothing is stored
 }
 
 // CreatePlan stores p unless there is a plan already. It returns what is stored.
@@ -52,11 +54,27 @@ func (l *Ledger) CreatePlan(ctx context.Context, ref subject.Ref, p Plan) (*Plan
 
 // PlanOf reads the plan of an interaction; ErrNotFound if there is none.
 func (l *Ledger) PlanOf(ctx context.Context, ref subject.Ref) (*Plan, error) {
-	value, _, err := l.get(ctx, planKey(ref))
+	value, rev, err := l.get(ctx, planKey(ref))
 	if err != nil {
 		return nil, err
 	}
-	return decodeAs[Plan](planKey(ref), value)
+	p, err := decodeAs[Plan](planKey(ref), value)
+	if err == nil {
+		p.Revision = rev
+	}
+	return p, err
+}
+
+// UpdatePlan replaces what is stored, unless it is not of p.Revision any more;
+// won says so.
+func (l *Ledger) UpdatePlan(ctx context.Context, ref subject.Ref, p *Plan) (won bool, err error) {
+	p.Write = rand.Text()
+	data, err := hitl.Marshal(p)
+	if err != nil {
+		return false, fmt.Errorf("ledger: encode: %w", err)
+	}
+	_, _, won, err = l.swap(ctx, planKey(ref), p.Revision, data, p.Write)
+	return won, err
 }
 
 type claim struct {
