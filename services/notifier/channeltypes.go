@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/desktop"
 	"github.com/banksman/banksman/services/notifier/internal/channel/discord"
 	"github.com/banksman/banksman/services/notifier/internal/channel/gotify"
 	"github.com/banksman/banksman/services/notifier/internal/channel/log"
@@ -35,6 +36,7 @@ const (
 	TypeGotify    = "gotify"
 	TypePagerDuty = "pagerduty"
 	TypeOpsgenie  = "opsgenie"
+	TypeDesktop   = "desktop"
 )
 
 // How long a request waits before a channel hears of it, without routes. What is
@@ -86,6 +88,12 @@ var channelTypes = map[string]channelType{
 		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: telegram.CheckTo,
 		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
 			return telegram.New(string(c.Token), string(c.URL), c.AllowPrivate)
+		},
+	},
+	TypeDesktop: {
+		fields: []string{"url"}, after: chatDelay,
+		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+			return desktop.New(string(c.URL)), nil
 		},
 	},
 	TypeDiscord: {

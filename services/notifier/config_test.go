@@ -143,6 +143,7 @@ func TestLoadConfigKnowsAllTypes(t *testing.T) {
   - {name: gotify, type: gotify, url: "https://gotify.test", token: A1}
   - {name: pagerduty, type: pagerduty, token: r1}
   - {name: opsgenie, type: opsgenie, token: k1}
+  - {name: desktop, type: desktop}
 recipients:
   - name: ada
     channels:
@@ -156,13 +157,14 @@ recipients:
       - {channel: gotify}
       - {channel: pagerduty}
       - {channel: opsgenie}
+      - {channel: desktop}
 routes:
   - name: all
     steps: [{to: [ada]}]
 `
 	c, err := notifier.LoadConfig(writeConfig(t, all, 0o600))
 	require.NoError(t, err)
-	require.Len(t, c.Channels, 10)
+	require.Len(t, c.Channels, 11)
 	for change, want := range map[string][2]string{
 		`, to: ada@mail.test}`: {"}", "recipients[0].channels[0].to: missing: mail needs an address to send to"},
 		`{channel: discord}`:   {`{channel: discord, to: "x"}`, "recipients[0].channels[4].to: is not known"},
