@@ -97,7 +97,7 @@ func TestCloseCodes(t *testing.T) {
 	})
 	t.Run("3002 no pong", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, quick(socket.Limits{Ping: 20 * time.Millisecond, Pong: 30 * time.Millisecond}))
+		h := newHouse(t, quick(socket.Limits{Ping: 20 * time.Millisecond, Pong: time.Second}))
 		tb, _, _ := h.tab("")
 		tb.next(wire.TypePing)
 		require.Equal(t, wire.CloseStale, tb.code())

@@ -136,7 +136,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	o := door.Options{
 		Engine: h.fake, Asker: h.fake, Auth: h.auth, Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(),
 		Hosts: []string{l.Addr().String()}, DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents",
-		Limits: socket.Limits{Tick: 5 * time.Millisecond},
+		Limits: socket.Limits{Tick: 5 * time.Millisecond, SignIn: patience},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
 	o.Presence = presence.New(presence.Options{Waiting: h.fake.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
@@ -174,7 +174,13 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	h.stop = func() {
 		once.Do(func() {
 			cancel()
-			_ = h.server.Close()
+			// As the gateway does. Close would also end a connection whose handshake was
+			// answered and that the server has not handed over yet.
+			limit, done := context.WithTimeout(context.Background(), patience)
+			defer done()
+			if h.server.Shutdown(limit) != nil {
+				_ = h.server.Close()
+			}
 			wg.Wait()
 		})
 	}
@@ -279,14 +285,16 @@ func (h *house) dial(change ...func(*websocket.DialOptions)) (*tab, *http.Respon
 	for _, fn := range change {
 		fn(o)
 	}
+	// Read first: it takes seconds on a busy machine, and from the handshake on the
+	// time for signing in runs.
+	c, err := published()
+	require.NoError(h.t, err)
 	conn, res, err := websocket.Dial(h.t.Context(), "ws"+strings.TrimPrefix(h.url, "http")+"/api/ws", o)
 	if err != nil {
 		return nil, res, err
 	}
 	conn.SetReadLimit(64 << 20)
 	h.t.Cleanup(func() { _ = conn.CloseNow() })
-	c, err := published()
-	require.NoError(h.t, err)
 	return &tab{h: h, conn: conn, Socket: contracttest.Socket{Contract: c}}, res, nil
 }
 
@@ -376,6 +384,9 @@ func (tb *tab) code() int {
 	for {
 		if _, err := tb.frame(); err != nil {
 			require.NotErrorIs(tb.h.t, err, context.DeadlineExceeded)
+			if websocket.CloseStatus(err) < 0 {
+				tb.h.t.Log("it ended without a code: ", err)
+			}
 			return int(websocket.CloseStatus(err))
 		}
 	}

@@ -1,6 +1,7 @@
 package door_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -416,7 +417,7 @@ func TestNoticesReachEveryTab(t *testing.T) {
 
 func quick(l socket.Limits) func(*door.Options) {
 	return func(o *door.Options) {
-		l.Tick = 2 * time.Millisecond
+		l.Tick, l.SignIn = 2*time.Millisecond, cmp.Or(l.SignIn, patience)
 		o.Limits = l
 	}
 }
