@@ -23,7 +23,7 @@ SOAK   := cmd/banksman/soak
 # reach the product.
 MODULES := pkg services/agent services/gateway services/notifier cmd/banksman
 # Examples that are modules of their own, as others would write them.
-EXAMPLES := docs/examples/decider
+EXAMPLES := docs/examples/decider docs/examples/follow
 
 PKG       ?= work
 RUN       ?= .

@@ -90,6 +90,9 @@ type Evidence struct {
 type ListCall struct {
 	State string `json:"state,omitempty"` // pending (default) or closed
 	Limit int    `json:"limit,omitempty"` // default 1,000
+	// Follow asks to be told on the caller's feed, for some minutes, what opens and what
+	// ends: Interactions without bodies.
+	Follow bool `json:"follow,omitempty"`
 }
 
 // ListReply is the reply to list: an element per interaction. The rest is of

@@ -28,6 +28,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
+	"github.com/banksman/banksman/services/gateway/internal/feed"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/linkpage"
@@ -115,6 +116,7 @@ type Gateway struct {
 	auth   *auth.Store
 	visits *visit.Log
 	rules  *rulebook.Book
+	feed   *feed.Desk
 	asker  *bus.Client
 	door   *door.Door
 	svc    *svc.Service
@@ -182,8 +184,9 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
+	g.feed = feed.New(g.conn.Conn, g.log)
 	g.engine = engine.New(engine.Options{
-		Journal: records, Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+		Journal: g.feed.Over(records), Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
 		Quota: *o.Quota, Rules: g.rules,
 	})
 	tickets, err := ticket.Open(ctx, ticket.Options{
@@ -408,6 +411,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-g.asker.Done():
 			stopFront(fmt.Errorf("gateway: the connection to NATS is closed: %w", g.asker.Err()))
 		case <-front.Done():
+		}
+	})
+	fore.Go(func() {
+		if err := g.feed.Run(front); err != nil {
+			stopFront(fmt.Errorf("gateway: %w", err))
 		}
 	})
 	fore.Go(func() {

@@ -134,3 +134,43 @@ routes:
 	require.Equal(t, 200, code, body)
 	require.Equal(t, 1, asker.wait())
 }
+
+// The follower of docs/examples, with a NATS account of its own and none of our code.
+func TestTheExampleFollower_B48(t *testing.T) {
+	t.Parallel()
+	program := example(t, "follow")
+	h := newHome(t)
+	in, _, token := h.upWithLogin()
+	r := h.run("creds", "--caller", "bot")
+	require.Zero(t, r.code, r.stderr)
+	code, body := in.call("POST", "/api/tokens", token, wire.NewAPIToken{
+		Name: "bot", Roles: []wire.Grant{{Role: wire.RoleApprover, Projects: []string{wire.AllProjects}}}, ExpiresIn: 3600,
+	})
+	require.Equal(t, 200, code, body)
+	var made wire.CreatedAPIToken
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	first := h.ask("--tool", "Read", "--input", `{"file_path":"/srv/a"}`, "--title", "Read")
+	h.waiting(1)
+	var bot *process
+	require.Eventually(t, func() bool { // until the server has taken the new account over
+		bot = start(t, append(h.env, "BANKSMAN_TOKEN="+made.Token), program, "-creds", h.creds("caller-bot.json"))
+		select {
+		case <-bot.done:
+			return false
+		case <-time.After(500 * time.Millisecond):
+			return true
+		}
+	}, patience, 100*time.Millisecond)
+	require.Zero(t, first.wait(), "what waited before it came")
+	first.line(`"id":"token-` + made.ID + `"`)
+	first.line(`"channel":"service:bot"`)
+	r = h.run("ask", "--tool", "Read", "--input", `{"file_path":"/srv/b"}`, "--title", "Read")
+	require.Zero(t, r.code, "what comes while it follows: %s", r.stderr)
+	other := h.ask("--tool", "Bash", "--input", `{"command":"make"}`, "--title", "Make")
+	ix := h.waiting(1)[0]
+	bot.line(ix.ID + " waits for people: Bash")
+	code, body = in.call("POST", "/api/interactions/"+ix.Key+"/decision", token, map[string]any{"decision": "deny", "digest": ix.Digest})
+	require.Equal(t, 200, code, body)
+	require.Equal(t, 1, other.wait())
+	bot.line(ix.ID + " is over: denied")
+}
