@@ -2,10 +2,14 @@ package socket
 
 import (
 	"bytes"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
 )
 
 // A burst in one session costs a reader one state, not one for each change, so
@@ -52,4 +56,33 @@ func TestOnlyAReaderThatStallsIsCut(t *testing.T) {
 		s.add(frame, "")
 	}
 	require.True(t, s.ended, "and there is an end to it")
+}
+
+// A ping that waits behind what a slow line still has to take has not been asked yet:
+// the time for its answer begins when it is written.
+func TestAPingCountsFromWhenItIsWritten(t *testing.T) {
+	t.Parallel()
+	h := writersOf(1)
+	s, peer := linked(t, h, func(c net.Conn) net.Conn { return c })
+	now := time.Now()
+	s.session = &auth.Session{ExpiresAt: now.Add(time.Hour)}
+	s.writing, s.moved = true, now.Add(time.Hour) // a writer is busy with pages, and they get through
+	s.pulse(now.Add(time.Second), []byte(`{"type":"ping"}`))
+	require.Len(t, s.queue, 1)
+	s.pulse(now.Add(time.Second+2*h.o.Limits.Pong), []byte(`{"type":"ping"}`))
+	require.False(t, s.ended, "nobody was asked yet")
+	require.Len(t, s.queue, 1)
+
+	h.wg.Add(1)
+	h.writers.add(s)
+	h.wg.Done()
+	_, text := nextFrame(t, peer)
+	require.JSONEq(t, `{"type":"ping"}`, string(text))
+	h.wg.Wait()
+	s.pulse(time.Now().Add(h.o.Limits.Pong/2), nil)
+	require.False(t, s.ended)
+	s.writing = true // as if somebody else said the goodbye
+	s.pulse(time.Now().Add(2*h.o.Limits.Pong), nil)
+	require.True(t, s.ended, "and nobody answered")
+	require.EqualValues(t, wire.CloseStale, s.code)
 }

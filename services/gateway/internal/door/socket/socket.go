@@ -41,6 +41,8 @@ type out struct {
 	// whole, if not empty, is the session whose whole state this is: a newer
 	// one takes its place in the queue.
 	whole string
+	// ping asks for an answer, in time from when it is written.
+	ping bool
 }
 
 // socket is one connection. The goroutine of serve reads; it has a writer only
@@ -73,7 +75,7 @@ type socket struct {
 	subs    map[string]*subscription
 	last    string // cursor of the newest update seen
 	heard   time.Time
-	pinged  time.Time // zero: no ping is unanswered
+	pinged  time.Time // when a ping was written; zero: none is unanswered
 	next    time.Time // of the next ping; before signing in, the time limit
 
 	replays sync.Mutex    // one replay at a time
@@ -398,8 +400,10 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 			s.end(wire.CloseStale, "no answer to a ping")
 		}
 	case now.After(s.next):
-		s.pinged, s.next = now, now.Add(jitter(l.Ping))
-		s.add(ping, "")
+		s.next = now.Add(jitter(l.Ping))
+		if s.add(ping, ""); !s.ended {
+			s.queue[len(s.queue)-1].ping = true
+		}
 	}
 }
 

@@ -133,11 +133,18 @@ func (w *writer) serve(s *socket) {
 		if s.queue = s.queue[n:]; len(s.queue) == 0 {
 			s.queue = nil // what comes meanwhile has a place of its own
 		}
+		asks := slices.ContainsFunc(batch, func(o out) bool { return o.ping })
+		if asks {
+			s.pinged = time.Now() // before its answer can come
+		}
 		s.mu.Unlock()
 
 		err := w.send(s, batch)
 
 		s.mu.Lock()
+		if asks && !s.pinged.IsZero() {
+			s.pinged = time.Now() // a slow line has only now taken it
+		}
 		s.owed -= owed
 		s.bulk -= bulk
 		if s.room != nil {
