@@ -1,9 +1,18 @@
 // One file with everything in it: any page loads it by <script type="module">.
 import tailwindcss from "@tailwindcss/vite";
-import { defaultClientConditions, defineConfig } from "vite";
+import { defaultClientConditions, defineConfig, type Plugin } from "vite";
+
+// What draws nothing in another page: rules are made, others who may answer are named,
+// and an empty inbox explains itself in the gateway's own page only.
+const appOnly: Plugin = {
+  name: "app-only",
+  enforce: "pre",
+  resolveId: (source) => (/\/(rules\/Always|Empty|Others)$/.test(source) ? `\0app-only:${source.split("/").at(-1)}` : undefined),
+  load: (id) => (id.startsWith("\0app-only:") ? `export function ${id.split(":")[1]}() { return null; }` : undefined),
+};
 
 export default defineConfig({
-  plugins: [tailwindcss()],
+  plugins: [appOnly, tailwindcss()],
   publicDir: false,
   resolve: { conditions: ["banksman-source", ...defaultClientConditions] },
   define: { "process.env.NODE_ENV": '"production"' },

@@ -1,4 +1,4 @@
-import css from "../../../src/ui/style.css?inline";
+import css from "./style.css?inline";
 
 let sheet: CSSStyleSheet | undefined;
 
