@@ -29,6 +29,8 @@ type step struct {
 	Results  []result `json:"results"`
 	Reply    []block  `json:"reply"`
 	Gate     string   `json:"gate"`
+	Repeat   bool     `json:"repeat"`   // more than once
+	Optional bool     `json:"optional"` // or never
 }
 
 type result struct {
@@ -113,7 +115,7 @@ func run(home string) error {
 func steps(script []step) []modelapi.Step {
 	var out []modelapi.Step
 	for _, s := range script {
-		st := modelapi.Step{Name: s.Name, Conv: s.Conv, UserText: s.UserText, Gate: s.Gate}
+		st := modelapi.Step{Name: s.Name, Conv: s.Conv, UserText: s.UserText, Gate: s.Gate, Repeat: s.Repeat, Optional: s.Optional}
 		for _, r := range s.Results {
 			st.Results = append(st.Results, modelapi.Result{ToolUseID: r.ToolUseID, Contains: r.Contains, Any: r.Contains == "", IsError: r.IsError})
 		}

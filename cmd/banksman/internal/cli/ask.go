@@ -299,7 +299,7 @@ func (c *command) waiting(o bus.Opened) {
 	if o.Again || o.Attempt > 1 {
 		again = " (asked again)"
 	}
-	c.say("Waiting for a decision%s: answer %s, or run banksman pending. Interaction %s", again, where, o.Ref.ID)
+	c.say("Waiting for a decision%s: answer %s, or run %s pending. Interaction %s", again, where, Program(), o.Ref.ID)
 }
 
 // unanswered ends a question that got no decision.
@@ -312,10 +312,10 @@ func (c *command) unanswered(err error, key string) int {
 		c.say("No decision in time: %v. Treat it as not allowed.", w.Err)
 		return ExitExpired
 	case errors.Is(err, bus.ErrStopped) && w.Open:
-		c.say("Stopped waiting. The question stays open: ask again with --key %s to go on with it.", key)
+		c.say("Stopped waiting. The request stays open: ask again with --key %s to go on with it.", key)
 		return ExitCancelled
 	case errors.Is(err, bus.ErrStopped):
-		c.say("Stopped waiting; the question is withdrawn.")
+		c.say("Stopped waiting; the request is withdrawn.")
 		return ExitCancelled
 	}
 	return c.fail(err)

@@ -43,6 +43,18 @@ const (
 	callWait = 20 * time.Second
 )
 
+// Program is how this program was called, for whoever is to call it again from a
+// terminal in the same directory.
+func Program() string {
+	if exe, err := os.Executable(); err == nil && strings.HasPrefix(exe, os.TempDir()) {
+		return "go run ./cmd/banksman" // go run builds into the temp directory
+	}
+	if strings.ContainsRune(os.Args[0], filepath.Separator) {
+		return os.Args[0]
+	}
+	return "banksman"
+}
+
 // DefaultDataDir is where an instance keeps its data if nobody says otherwise.
 func DefaultDataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {

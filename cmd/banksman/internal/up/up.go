@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -364,7 +363,7 @@ func (s *stack) announce(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "\nBanksman is up. Open this once in your browser:\n\n  %s\n\n", url)
-	fmt.Fprintf(s.Stdout, "Try it from another terminal:\n\n  %s ask --tool Bash --input '{\"command\":\"make deploy\"}'%s\n\nCtrl-C stops it; what waits is kept in %s\n", s.command(), s.dataFlag(), s.Data)
+	fmt.Fprintf(s.Stdout, "Try it from another terminal:\n\n  %s ask --tool Bash --input '{\"command\":\"make deploy\"}'%s\n\nCtrl-C stops it; what waits is kept in %s\n", cli.Program(), s.dataFlag(), s.Data)
 	if s.Demo {
 		key, err := s.gateway.StartDemo(ctx)
 		if err != nil {
@@ -373,14 +372,6 @@ func (s *stack) announce(ctx context.Context) error {
 		fmt.Fprintf(s.Stdout, "The demo session is %s\n", key)
 	}
 	return nil
-}
-
-// command is how this program is called from a terminal in this directory.
-func (s *stack) command() string {
-	if exe, err := os.Executable(); err == nil && strings.HasPrefix(exe, os.TempDir()) {
-		return "go run ./cmd/banksman" // go run builds into the temp directory
-	}
-	return "banksman"
 }
 
 func (s *stack) dataFlag() string {

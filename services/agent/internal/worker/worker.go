@@ -123,6 +123,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	defer cancel(nil)
 
 	w.recover(ctx)
+	w.log.Info("worker is ready", "pool", w.pool)
 	var loops sync.WaitGroup
 	loops.Go(func() { w.beat(ctx) })
 	loops.Go(func() { w.look(ctx) })

@@ -1,6 +1,9 @@
 // A session from its start to its end: talking, answering in the conversation,
 // interrupting, stopping; with the demo, and with the real Claude Code.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { clean } from "./support/axe.ts";
+import { LINK } from "./support/requests.ts";
 import { expect, test } from "./support/test.ts";
 import { type App } from "./support/ui.ts";
 
@@ -209,5 +212,52 @@ test.describe("Claude Code", () => {
     await s.again.click();
     await expect(page.getByRole("textbox", { name: "What should the agent do?" })).toHaveValue("never-marker\nwith a second line");
     await expect(page.getByRole("combobox", { name: "Working directory" })).toHaveValue(`${product.work}/none`);
+  });
+});
+
+test.describe("Claude Code and others that ask through it", () => {
+  test.use({
+    script: { steps: [
+      { conv: "child-marker", reply: [{ id: "toolu_c", name: "Bash", input: { command: "echo made >> child.txt", description: "Make a file" } }] },
+      { conv: "child-marker", results: [{ tool_use_id: "toolu_c" }], reply: [{ text: "The child is done." }] },
+      { conv: "root-marker", user_text: "root-marker", reply: [{ id: "toolu_t", name: "Task", input: { description: "Make a file", prompt: "child-marker: make the file", subagent_type: "general-purpose" } }] },
+      { conv: "root-marker", results: [{ tool_use_id: "toolu_t" }], reply: [{ text: "The root is done." }], repeat: true },
+      { conv: "root-marker", reply: [{ text: "I heard." }], repeat: true, optional: true },
+      { conv: "page-marker", user_text: "page-marker", reply: [{ id: "toolu_p", name: "mcp__gate__connect", input: {} }] },
+      { conv: "page-marker", results: [{ tool_use_id: "toolu_p", contains: `page: {"action":"accept"` }], reply: [{ text: "Connected, thank you." }] },
+    ] },
+  });
+
+  test("a sub-agent asks in the session of its root, under its own name, and what it does stands below its task B-44", async ({ app, product }) => {
+    const s = screen(app);
+    await start(app, { prompt: "root-marker", cwd: product.work, runtime: "claude" });
+    await expect(s.card).toContainText("echo made >> child.txt");
+    await expect(s.card).toContainText("general-purpose (");
+    await expect(app.page).toHaveTitle("(1) Banksman");
+    await s.button(/^Approve once/).click();
+    await expect(s.log).toContainText("The child is done.");
+    const sub = s.log.getByRole("region", { name: "Sub-agent" });
+    await expect(sub.first()).toContainText("Make a file");
+    await expect(sub.filter({ hasText: "The child is done." }).first()).toBeVisible();
+    await expect(s.log).toContainText("Approved once by you");
+  });
+
+  test("a page that an MCP server wants opened is a request of its own, and the server hears what a person said D0-05 B-54", async ({ app, product }) => {
+    const { page } = app;
+    const s = screen(app);
+    const config = product.env.CLAUDE_CONFIG_DIR!;
+    mkdirSync(config, { recursive: true });
+    writeFileSync(join(config, ".claude.json"), JSON.stringify({ mcpServers: { gate: { type: "stdio", command: process.execPath, args: [join(import.meta.dirname, "support/mcp.mjs"), LINK] } } }));
+    await start(app, { prompt: "page-marker", cwd: product.work, runtime: "claude" });
+    await expect(s.card).toContainText("use connect of the MCP server gate");
+    await s.button(/^Approve once/).click();
+    await expect(s.card).toContainText(LINK);
+    await expect(s.card).toContainText("have you open a page of tickets.example");
+    await expect(s.card).toContainText("Please connect your account");
+    await expect(s.card.getByTestId("open-link")).toHaveAttribute("href", LINK);
+    expect(page.context().pages()).toHaveLength(1);
+    await s.button(/^Approve once/).click();
+    await expect(s.log).toContainText("Connected, thank you.");
+    expect(page.context().pages()).toHaveLength(1);
   });
 });

@@ -11,6 +11,10 @@ export interface Step {
   results?: { tool_use_id: string; contains?: string; is_error?: boolean }[];
   reply: ({ text: string; /** Where it pauses after its first piece. */ gate?: string } | { id: string; name: string; input: unknown })[];
   gate?: string;
+  /** More than once. */
+  repeat?: boolean;
+  /** Or never. */
+  optional?: boolean;
 }
 
 interface Report {

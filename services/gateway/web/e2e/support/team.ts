@@ -14,6 +14,7 @@ export class Team extends Site {
   protected at: string = places[0];
   private nats!: Process;
   private readonly gateways: (Process | undefined)[] = [];
+  private readonly workers: Process[] = [];
 
   static async start(): Promise<Team> {
     const t = new Team();
@@ -57,6 +58,13 @@ export class Team extends Site {
     await g.line(/#login=\S+/);
   }
 
+  /** A worker, which works in a directory of its own. */
+  async worker(): Promise<Process> {
+    const w = new Process("banksman-agent", ["-creds", join(this.data, "creds", "owner-agents.json"), "-data", join(this.home, "worker")], this.env);
+    this.workers.push(w);
+    return w;
+  }
+
   async killGateway(n: 0 | 1): Promise<void> {
     await this.gateways[n]!.kill();
   }
@@ -73,12 +81,13 @@ export class Team extends Site {
   }
 
   protected async stop(): Promise<void> {
+    for (const w of this.workers) await w.kill();
     for (const g of this.gateways) await g?.kill();
     await this.nats.kill();
   }
 
   protected said(): string[] {
-    return [this.nats.output(), ...this.gateways.map((g) => g?.output() ?? "")];
+    return [this.nats.output(), ...this.workers.map((w) => w.output()), ...this.gateways.map((g) => g?.output() ?? "")];
   }
 }
 

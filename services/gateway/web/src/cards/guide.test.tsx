@@ -1,10 +1,12 @@
 // The page's part of docs/interactive-tools.md: the guide's blocks are held
 // against this file.
-import { screen, within } from "@testing-library/react";
+import { render, screen, waitFor, within } from "@testing-library/react";
 import { useEffect } from "react";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Item } from "@banksman/client";
-import { closed, decision, processState, summary } from "@banksman/client/testing";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { Client, DirectTransport, HttpTransport, type Item, type Transport, WebSocketTransport } from "@banksman/client";
+import { closed, decision, me, MemoryGateway, processState, summary } from "@banksman/client/testing";
+import WebSocket from "ws";
+import { serve } from "../../packages/client/test/server";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { Button, inputClass } from "../ui/controls";
@@ -12,6 +14,13 @@ import { PayloadBlock } from "./blocks";
 import { renderers } from "./Card";
 import type { KindProps } from "./kinds";
 import { answerViews } from "./Receipt";
+
+// A page has no server's half of it, and this test has both.
+vi.mock("ws", async () => {
+  const { createRequire } = await import("node:module");
+  const ws = createRequire(import.meta.url)("ws") as typeof import("ws");
+  return { default: ws, WebSocketServer: ws.WebSocketServer };
+});
 
 export function RatingCard({ item, busy, offline, draft, setDraft, respond, bindKeys, notes }: KindProps) {
   const stars = draft.form ?? ""; // a draft survives reloads and a lost race
@@ -88,6 +97,32 @@ describe("a kind of its own, D0-50 D2-10", () => {
     expect(receipt).toHaveTextContent("Answered by you");
     expect(within(receipt).getByText("4 stars")).toBeVisible();
     expect(screen.queryByTestId("stars")).toBeNull();
+  });
+
+  it.each<[string, (gateway: string, memory: MemoryGateway) => Transport]>([
+    ["a WebSocket", (gateway) => new WebSocketTransport({ gateway, token: () => "T", create: (url) => new WebSocket(url) as unknown as globalThis.WebSocket })],
+    ["HTTP", (gateway) => new HttpTransport({ gateway, token: () => "T" })],
+    ["Direct", (_, memory) => new DirectTransport(memory.host(me))],
+  ])("D2-10: the answer is drawn from what really comes over %s, to who gave it and to who watched", async (_, transport) => {
+    const memory = new MemoryGateway();
+    const served = await serve(memory, new Map([["T", me]]));
+    const clients = [0, 1].map(() => new Client({ transport: transport(served.url, memory) }));
+    try {
+      const r = rating("r");
+      memory.ask(r);
+      for (const c of clients) c.start();
+      await Promise.all(clients.map((c) => c.ready()));
+      await clients[0]!.decide(r.key, { content: '{"stars":4}' });
+      for (const c of clients) {
+        await waitFor(() => expect(c.item(r.key)?.decision?.content).toBeDefined());
+        const { unmount } = render(<RatingAnswer item={c.item(r.key)!} />);
+        expect(screen.getByText("4 stars")).toBeVisible();
+        unmount();
+      }
+    } finally {
+      for (const c of clients) c.stop();
+      await served.close();
+    }
   });
 
   it("D2-10: what nobody chose reads as that", () => {

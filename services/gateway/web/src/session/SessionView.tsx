@@ -68,7 +68,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
           }}>
           <div className="mx-auto w-full max-w-3xl px-4 py-6 md:px-8">
             {session ? <Nothing session={session} transcript={transcript} /> : state.snapshot === "ready" && <Missing sessionKey={sessionKey} />}
-            <Transcript entries={all} session={sessionKey} now={now} busy={session?.state === "assistant_turn" && waiting.length === 0 && !session.unreachable} />
+            <Transcript entries={all} session={sessionKey} now={now} busy={session?.state === "assistant_turn" && waiting.length === 0 && !session.unreachable} follow={stick} />
             {session?.error && !told && <div className="mt-4"><Notice tone="strong" icon={<CircleStop size={16} />}><span className="verbatim">{session.error}</span></Notice></div>}
             {session && <Status session={session} now={now} />}
           </div>

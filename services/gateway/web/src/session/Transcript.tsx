@@ -1,5 +1,5 @@
 import { ChevronRight, CircleAlert, FileText, Image, LoaderCircle, Wrench } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { PayloadBlock, Verbatim } from "../cards/blocks";
 import { Badge, Receipt, Trail } from "../cards/Receipt";
 import { receiptLine } from "../cards/words";
@@ -11,19 +11,37 @@ const PAGE = 200; // entries drawn at once
 type Tool = Extract<Entry, { kind: "tool" }>;
 type Ask = Extract<Entry, { kind: "ask" }>;
 
-/** busy: the agent works at the moment, and waits for nobody. */
-export function Transcript({ entries, session, now, busy }: { entries: Entry[]; session: string; now: number; busy: boolean }) {
+/** busy: the agent works at the moment, and waits for nobody. follow: whoever reads is at its end. */
+export function Transcript({ entries, session, now, busy, follow }: { entries: Entry[]; session: string; now: number; busy: boolean; follow: boolean }) {
   const [shown, setShown] = useState(PAGE);
   const state = useAppState();
   // What waits at the end has its card right below.
   let end = entries.length;
   while (end > 0 && waits(entries[end - 1]!, state, session)) end--;
-  const hidden = Math.max(0, end - shown);
+  // What somebody reads further up is not taken away by what comes at the end.
+  const first = useRef(0);
+  const hidden = follow ? Math.max(0, end - shown) : Math.min(first.current, end);
+  const box = useRef<HTMLDivElement>(null);
+  const held = useRef<{ el: Element; y: number }>(undefined);
+  useLayoutEffect(() => {
+    first.current = hidden;
+    if (!held.current) return;
+    const { el, y } = held.current;
+    held.current = undefined;
+    const scroller = el.closest("[role=log]");
+    if (scroller) scroller.scrollTop += el.getBoundingClientRect().top - y;
+  });
+  const earlier = () => {
+    const el = box.current?.children[1]; // below the button
+    if (el) held.current = { el, y: el.getBoundingClientRect().top };
+    first.current = Math.max(0, hidden - PAGE);
+    setShown(shown + PAGE);
+  };
   const calls = new Map(entries.flatMap((e) => (e.kind === "tool" ? [[e.call, e] as const] : [])));
   return (
-    <div className="space-y-4">
+    <div ref={box} className="space-y-4">
       {hidden > 0 && (
-        <button type="button" onClick={() => setShown(shown + PAGE)} className="mx-auto block min-h-11 rounded-lg px-4 text-sm font-medium text-accent hover:bg-sunk">Show {Math.min(hidden, PAGE)} earlier steps of {hidden}</button>
+        <button type="button" onClick={earlier} className="mx-auto block min-h-11 rounded-lg px-4 text-sm font-medium text-accent hover:bg-sunk">Show {Math.min(hidden, PAGE)} earlier steps of {hidden}</button>
       )}
       {runs(entries.slice(hidden, end)).map(({ parent, list }) => {
         const steps = list.map((e) => <Step key={e.id} e={e} state={state} session={session} now={now} busy={busy} />);

@@ -180,7 +180,7 @@ export class MemoryGateway {
     if (f.digest !== s.digest) throw new GatewayError(400, "digest_mismatch", "this is not what is asked");
     const outcome = outcomeOf(f);
     if (!outcome) throw new GatewayError(400, "invalid", "invalid: decision: must be allow or deny", [{ field: "decision", problem: "must be allow or deny" }]);
-    return { status: "accepted", decision: this.end(f.request_id, outcome, person, f.message ? { message: f.message } : {}) };
+    return { status: "accepted", decision: this.end(f.request_id, outcome, person, said(f)) };
   }
 
   private command(f: CommandFrame): Receipt {
@@ -258,6 +258,14 @@ export class MemoryGateway {
     const [epoch, n] = cursor.split("-");
     return Number(epoch) === this.epoch && n !== undefined ? Number(n) : undefined;
   }
+}
+
+/** What of an answer stands in its decision. Content is JSON there, as in the record. */
+function said(f: DecideFrame): Partial<Decision> {
+  return {
+    ...(f.message ? { message: f.message } : {}),
+    ...(f.content === undefined ? {} : { content: JSON.parse(String(f.content)) as unknown }),
+  };
 }
 
 function outcomeOf(f: DecideFrame): Outcome | undefined {
