@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/services/agent/internal/claudert"
 	"github.com/banksman/banksman/services/agent/internal/demo"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
+	"github.com/banksman/banksman/services/agent/internal/store"
 	"github.com/banksman/banksman/services/agent/internal/worker"
 )
 
@@ -63,6 +64,10 @@ type Options struct {
 	// DataDir holds the worker's memory of its sessions. Each worker needs one
 	// of its own; a successor continues with it. Made with mode 0700.
 	DataDir string
+	// SharedData: several workers of this host have the same DataDir, and each
+	// takes the first directory below it that no other one holds. A worker that
+	// takes the place of one that ended goes on with what that one left.
+	SharedData bool
 	// ClaudePath is the Claude Code CLI; empty looks it up when a session starts.
 	ClaudePath string
 	// ClaudeEnv is the CLI's whole environment; nil is the user's own, without
@@ -114,7 +119,7 @@ func New(o Options) (*Agent, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("agent: DataDir: %w", err)
 	}
-	w, err := worker.New(worker.Options{
+	options := worker.Options{
 		Logger: log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
 		DefaultCwd: o.DefaultCwd, Expires: o.Timeouts.Expires, Attention: o.Timeouts.Attention,
 		Runtimes: []runtime.Runtime{
@@ -123,11 +128,29 @@ func New(o Options) (*Agent, error) {
 			}),
 			demo.New(demo.Options{Pace: o.DemoPace}),
 		},
-	})
+	}
+	w, err := newWorker(options, o.SharedData)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	return &Agent{w}, nil
+}
+
+// maxShared is how many workers of a host can share a data directory.
+const maxShared = 1000
+
+func newWorker(o worker.Options, shared bool) (w *worker.Worker, err error) {
+	if !shared {
+		return worker.New(o)
+	}
+	all := o.DataDir
+	for i := range maxShared {
+		o.DataDir = filepath.Join(all, fmt.Sprintf("worker-%d", i+1))
+		if w, err = worker.New(o); !errors.Is(err, store.ErrInUse) {
+			break
+		}
+	}
+	return w, err
 }
 
 // Run works until ctx ends, then leaves sessions and open asks to a successor

@@ -27,6 +27,7 @@ func set(a *Agent) (fs *settings.Set, finish func(stderr io.Writer) error) {
 	creds := fs.String("creds", "", "credential `file` of an owner (required)")
 	a.Common = fs.Common(slog.LevelInfo)
 	fs.StringVar(&a.DataDir, "data", "", "the worker's own data `directory` (required)")
+	fs.BoolVar(&a.SharedData, "data-shared", false, "several workers of this host share -data: each takes a directory below it")
 	fs.StringVar(&a.ClaudePath, "claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
 	fs.StringVar(&a.DefaultCwd, "cwd", "", "`directory` of sessions that name none (default: the present one)")
 	var ask time.Duration

@@ -24,6 +24,7 @@ const usage = `banksman creds writes NATS accounts, credential files and a serve
   banksman creds --data DIR --provision     makes the streams on the running server
   banksman creds rotate WHAT                a new key for one of them; see its --help
   banksman creds revoke NAME                cuts off an owner or a caller; see its --help
+  banksman creds --data DIR --install gateway=/out    also a copy for one part alone
 
 Start the server with: nats-server -c DIR/nats/server.conf
 After adding an owner: nats-server --signal reload=PID, twice; no restart is needed.
@@ -48,7 +49,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 		fs.PrintDefaults()
 	}
 	var plan natsd.Plan
-	var owners, callers, urls list
+	var owners, callers, urls, installs, nodes list
 	durability := fs.String("durability", "", "always (default) or relaxed: flush before each acknowledgement, or every two minutes")
 	fs.StringVar(&plan.Dir, "data", stdio.DataDir, "data `directory` (default as of banksman up)")
 	fs.StringVar(&plan.Host, "host", "", "`address` the server listens on (default 127.0.0.1)")
@@ -56,6 +57,11 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	fs.Var(&owners, "owner", "add an owner `name` (tenant/name for another tenant); repeatable")
 	fs.Var(&callers, "caller", "add a caller of the service API; repeatable")
 	fs.Var(&urls, "url", "`address` of the server as clients reach it; repeatable")
+	fs.StringVar(&plan.StoreDir, "store", "", "`directory` of the server's streams (default nats/store in the data directory)")
+	fs.IntVar(&plan.MonitorPort, "monitor-port", 0, "`port` of the server's monitoring, on 127.0.0.1 (default none)")
+	fs.Var(&nodes, "node", "`host` of a node of a cluster, which is its name as well; repeatable. Its configuration is installed by --install HOST=DIR")
+	clusterPort := fs.Int("cluster-port", 6222, "`port` by which nodes reach each other")
+	fs.Var(&installs, "install", "`PART=DIR`: copy into DIR what one part needs and nothing else. PART is nats, a --node, or a credential file without its ending, such as gateway or owner-agents; repeatable")
 	provision := fs.Bool("provision", false, "make the streams on the running server")
 	replicas := fs.Int("replicas", 1, "copies of each stream, 3 in a cluster (with --provision)")
 	if err := fs.Parse(args); err != nil {
@@ -88,7 +94,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 		tenant, name := split(c)
 		plan.Callers = append(plan.Callers, natsd.Caller{Tenant: tenant, Name: name})
 	}
-	if err := natsd.Write(plan); err != nil {
+	if err := write(plan, nodes, *clusterPort, installs); err != nil {
 		fmt.Fprintln(stderr, "banksman creds:", err)
 		return 1
 	}
