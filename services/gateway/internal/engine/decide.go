@@ -44,7 +44,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if a.RequestID == "" && a.ToolCallID == "" {
 		return api.Invalid(hitl.Invalid("request_id", "is missing"))
 	}
-	ref, err := e.view.Resolve(a)
+	ref, err := e.resolve(ctx, a)
 	if err != nil {
 		return api.Failure(err)
 	}

@@ -44,7 +44,7 @@ func (e *Engine) Waiting(id string) (wire.Summary, bool) {
 
 // Interaction implements api.Engine.
 func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {
-	ref, err := e.view.Lookup(id)
+	ref, err := e.lookup(ctx, id)
 	if err != nil {
 		return nil, err
 	}
