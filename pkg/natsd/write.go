@@ -177,8 +177,11 @@ func (st *state) write(dir string) error {
 	if st.Seal == "" {
 		st.Seal = "sealed-" + rand.Text()
 	}
-	if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
-		return err
+	// One elsewhere is the server's own affair, and may be on another machine.
+	if p.StoreDir == filepath.Join(natsDir(p.Dir), "store") {
+		if err := os.MkdirAll(p.StoreDir, 0o700); err != nil {
+			return err
+		}
 	}
 	if err := writeFile(AccountsFile(dir), []byte(renderAccounts(p, accepted, st.Seal))); err != nil {
 		return err

@@ -87,6 +87,9 @@ type Options struct {
 	PersonName string
 	// OIDC is an issuer that vouches for people; nil: none does.
 	OIDC *OIDC
+	// Drain is how long a gateway that was told to end still serves and says that
+	// it is not ready, so that a proxy sends people elsewhere before it is gone.
+	Drain time.Duration
 	// TestLogin, if set, is a file that gets a valid session token. For tests
 	// of a whole installation: whoever reads the file can decide.
 	TestLogin string
@@ -111,6 +114,7 @@ type Gateway struct {
 	conn   *dial.Conn
 	talk   *dial.Conn // what owners tell of their sessions; it can be much
 	listen net.Listener
+	drain  time.Duration
 	base   *url.URL
 	engine *engine.Engine
 	auth   *auth.Store
@@ -127,7 +131,7 @@ type Gateway struct {
 // afterwards, also to release what New holds.
 func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	o.setDefaults()
-	g = &Gateway{log: o.Logger.With("component", "gateway")}
+	g = &Gateway{log: o.Logger.With("component", "gateway"), drain: o.Drain}
 	g.listen = o.Listener
 	defer func() {
 		if err != nil {
@@ -360,6 +364,24 @@ func (g *Gateway) Ready() <-chan struct{} { return g.engine.Ready() }
 // what /readyz says.
 func (g *Gateway) Health() error { return g.door.Health() }
 
+// lame is ctx and the drain after it; g says meanwhile that it is not ready.
+func (g *Gateway) lame(ctx context.Context) (context.Context, context.CancelFunc) {
+	if g.drain <= 0 {
+		return context.WithCancel(ctx)
+	}
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		g.log.Info("draining", "for", g.drain)
+		g.door.Drain()
+		select {
+		case <-time.After(g.drain):
+		case <-longer.Done():
+		}
+		cancel()
+	})
+	return longer, func() { stop(); cancel() }
+}
+
 // release gives back what New took.
 func (g *Gateway) release() {
 	if g.listen != nil {
@@ -387,7 +409,9 @@ const (
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.release()
 	// The front ends first, so that what it began can still be stored.
-	front, stopFront := context.WithCancelCause(ctx)
+	served, stopServing := g.lame(ctx)
+	defer stopServing()
+	front, stopFront := context.WithCancelCause(served)
 	defer stopFront(nil)
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBack()

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/settings"
 	"github.com/banksman/banksman/services/agent"
+	"github.com/banksman/banksman/services/agent/internal/claude"
 )
 
 // Agent is what the settings of one worker say. What a program finds out by
@@ -29,6 +32,7 @@ func set(a *Agent) (fs *settings.Set, finish func(stderr io.Writer) error) {
 	fs.StringVar(&a.DataDir, "data", "", "the worker's own data `directory` (required)")
 	fs.BoolVar(&a.SharedData, "data-shared", false, "several workers of this host share -data: each takes a directory below it")
 	fs.StringVar(&a.ClaudePath, "claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
+	key := fs.String("claude-key-file", "", "`file` with the API key of the Claude Code CLI, read at the start; an empty one is none (default: the CLI's own sign-in)")
 	fs.StringVar(&a.DefaultCwd, "cwd", "", "`directory` of sessions that name none (default: the present one)")
 	var ask time.Duration
 	fs.DurationVar(&ask, "ask-timeout", agent.DefaultAskTimeout, "how long people have for an answer; 0: no limit")
@@ -42,12 +46,35 @@ func set(a *Agent) (fs *settings.Set, finish func(stderr io.Writer) error) {
 			return fmt.Errorf("-ask-timeout: %s is less than 0", ask)
 		}
 		a.Timeouts = agent.AskTimeout(ask)
+		if a.ClaudeEnv, err = withKey(*key, os.Environ()); err != nil {
+			return fmt.Errorf("-claude-key-file: %w", err)
+		}
 		if a.Credentials, err = bus.LoadCredentials(*creds); err != nil {
 			return fmt.Errorf("-creds: %w", err)
 		}
 		a.Logger, err = a.Log(stderr)
 		return err
 	}
+}
+
+// withKey is the environment of the CLI with the key of a file; nil, which is the
+// default, without one.
+func withKey(file string, environ []string) ([]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	key := strings.TrimSpace(string(raw))
+	switch {
+	case key == "":
+		return nil, nil
+	case strings.ContainsAny(key, " \t\r\n\x00"):
+		return nil, fmt.Errorf("%s: holds more than a key", file)
+	}
+	return append(claude.UserEnv(environ), "ANTHROPIC_API_KEY="+key), nil
 }
 
 // Flags are the flags themselves, for who explains them.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
@@ -58,13 +59,14 @@ type Options struct {
 // Door serves people. Run keeps its sockets.
 type Door struct {
 	Options
-	log     *slog.Logger
-	desk    *act.Desk
-	hub     *socket.Hub
-	leaving chan struct{} // closed when Run's context has ended
-	streams counter
-	alerts  roster.Alerts
-	handler http.Handler
+	log      *slog.Logger
+	desk     *act.Desk
+	hub      *socket.Hub
+	draining atomic.Bool
+	leaving  chan struct{} // closed when Run's context has ended
+	streams  counter
+	alerts   roster.Alerts
+	handler  http.Handler
 	// patterns are the routes, for comparing them with what is published.
 	patterns []string
 }
@@ -120,8 +122,14 @@ func (d *Door) readyz(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, wire.OK{OK: true})
 }
 
+// Drain makes the door say that it is not ready, while it serves on.
+func (d *Door) Drain() { d.draining.Store(true) }
+
 // Health is nil while decisions can be taken.
 func (d *Door) Health() error {
+	if d.draining.Load() {
+		return errors.New("about to end")
+	}
 	select {
 	case <-d.Engine.Ready():
 		return d.Engine.Healthy()
