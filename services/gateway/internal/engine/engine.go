@@ -26,6 +26,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/talk"
+	"github.com/banksman/banksman/services/gateway/internal/writes"
 )
 
 // Options wire an Engine. Journal, Conn and Logger are required.
@@ -62,7 +63,7 @@ type Engine struct {
 	now    func() time.Time
 	policy policy.Policy
 	ledger *quota.Ledger
-	stores *stores // Options' Journal goes through it
+	stores *writes.Watched // Options' Journal goes through it
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
 	ready  chan struct{} // closed by Run after loading
@@ -96,7 +97,7 @@ func New(o Options) *Engine {
 	if o.clockEvery == 0 {
 		o.clockEvery = clockEvery
 	}
-	s := newStores(o.Journal, o.Clock)
+	s := writes.Watch(o.Journal, o.Clock)
 	o.Journal = s
 	e := &Engine{
 		opts: o, stores: s, log: o.Logger.With("component", "engine"), now: o.Clock,
@@ -138,7 +139,7 @@ func (e *Engine) Healthy() error {
 		}
 		return fmt.Errorf("this machine's clock is %s %s the NATS server's, the limit is %s", e.skew.Abs().Round(time.Millisecond), way, maxSkew)
 	}
-	return e.stores.healthy()
+	return e.stores.Healthy()
 }
 
 // Run loads the open set and works until ctx ends, which is no error, or until

@@ -1,4 +1,4 @@
-package engine
+package writes
 
 import (
 	"context"
@@ -26,55 +26,55 @@ func TestAFailedWriteIsRememberedByItsStream(t *testing.T) {
 	events := 0
 	for name, c := range map[string]struct {
 		stream string
-		write  func(ctx context.Context, s *stores) error
+		write  func(ctx context.Context, s *Watched) error
 	}{
-		"a decision": {journal.Decisions, func(ctx context.Context, s *stores) error {
+		"a decision": {journal.Decisions, func(ctx context.Context, s *Watched) error {
 			_, _, err := s.Decide(ctx, ref(r), hitltest.SampleDecision(ref(r), "d", hitl.Allowed))
 			return err
 		}},
-		"an event": {journal.Events, func(ctx context.Context, s *stores) error {
+		"an event": {journal.Events, func(ctx context.Context, s *Watched) error {
 			events++
 			_, err := s.WriteEvent(ctx, subject.Event(ref(r), fmt.Sprint("s", events), subject.Open), nil)
 			return err
 		}},
-		"a verdict": {journal.Events, func(ctx context.Context, s *stores) error { return s.WriteGatewayState(ctx, key, nil) }},
-		"a start": {journal.Work, func(ctx context.Context, s *stores) error {
+		"a verdict": {journal.Events, func(ctx context.Context, s *Watched) error { return s.WriteGatewayState(ctx, key, nil) }},
+		"a start": {journal.Work, func(ctx context.Context, s *Watched) error {
 			return s.Enqueue(ctx, &hitl.Start{V: 1, SessionID: "s", Tenant: "t", Pool: "p", Runtime: "demo"})
 		}},
-		"a deletion": {journal.Requests, func(ctx context.Context, s *stores) error { return s.DeleteRequest(ctx, 1) }},
+		"a deletion": {journal.Requests, func(ctx context.Context, s *Watched) error { return s.DeleteRequest(ctx, 1) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := hitltest.NewMemoryJournal()
 			now := time.Now()
-			s := newStores(j, func() time.Time { return now })
+			s := Watch(j, func() time.Time { return now })
 			breaks := func(why error) { j.SetFault(func(string, string) error { return why }) }
 			require.NoError(t, c.write(t.Context(), s))
-			require.NoError(t, s.healthy())
+			require.NoError(t, s.Healthy())
 
 			breaks(fmt.Errorf("%w (%w)", journal.ErrUnknown, journal.ErrDisk))
 			require.Error(t, c.write(t.Context(), s))
-			require.ErrorIs(t, s.healthy(), journal.ErrDisk)
-			require.ErrorContains(t, s.healthy(), c.stream)
+			require.ErrorIs(t, s.Healthy(), journal.ErrDisk)
+			require.ErrorContains(t, s.Healthy(), c.stream)
 			breaks(nil)
 			_, _ = s.Decision(t.Context(), ref(r))
-			require.Error(t, s.healthy(), "that it can be read means nothing")
+			require.Error(t, s.Healthy(), "that it can be read means nothing")
 			require.NoError(t, c.write(t.Context(), s))
-			require.NoError(t, s.healthy())
+			require.NoError(t, s.Healthy())
 
 			breaks(journal.ErrUnknown)
 			require.Error(t, c.write(t.Context(), s))
-			require.ErrorContains(t, s.healthy(), c.stream)
+			require.ErrorContains(t, s.Healthy(), c.stream)
 			now = now.Add(sickFor - 1)
-			require.Error(t, s.healthy())
+			require.Error(t, s.Healthy())
 			now = now.Add(1)
-			require.NoError(t, s.healthy(), "a while ago: somebody has to try again to find out")
+			require.NoError(t, s.Healthy(), "a while ago: somebody has to try again to find out")
 
 			breaks(journal.ErrTooLarge)
 			require.Error(t, c.write(t.Context(), s))
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			require.Error(t, c.write(gone, s))
-			require.NoError(t, s.healthy())
+			require.NoError(t, s.Healthy())
 		})
 	}
 }

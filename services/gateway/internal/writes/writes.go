@@ -1,4 +1,6 @@
-package engine
+// Package writes remembers how the last write to each stream ended, so that a
+// gateway whose writes fail is not ready.
+package writes
 
 import (
 	"context"
@@ -19,9 +21,9 @@ import (
 // then somebody has to try again to find out.
 const sickFor = 30 * time.Second
 
-// stores is the journal, with a memory of how the last write to each stream
+// Watched is a journal, with a memory of how the last write to each stream
 // ended. Nothing is written only to find out.
-type stores struct {
+type Watched struct {
 	journal.Journal
 	now func() time.Time
 
@@ -34,12 +36,13 @@ type failure struct {
 	why error // nil: not known
 }
 
-func newStores(j journal.Journal, now func() time.Time) *stores {
-	return &stores{Journal: j, now: now, failed: map[string]failure{}}
+// Watch wraps a journal; now is the clock.
+func Watch(j journal.Journal, now func() time.Time) *Watched {
+	return &Watched{Journal: j, now: now, failed: map[string]failure{}}
 }
 
-// healthy says which write of late was not stored.
-func (s *stores) healthy() error {
+// Healthy says which write of late was not stored.
+func (s *Watched) Healthy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, stream := range slices.Sorted(maps.Keys(s.failed)) {
@@ -56,7 +59,7 @@ func (s *stores) healthy() error {
 }
 
 // note takes the end of a write.
-func (s *stores) note(ctx context.Context, stream string, err error) {
+func (s *Watched) note(ctx context.Context, stream string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -70,35 +73,35 @@ func (s *stores) note(ctx context.Context, stream string, err error) {
 }
 
 // Decide implements journal.Journal.
-func (s *stores) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
+func (s *Watched) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decision) (*journal.StoredDecision, bool, error) {
 	w, won, err := s.Journal.Decide(ctx, ref, d)
 	s.note(ctx, journal.Decisions, err)
 	return w, won, err
 }
 
 // DeleteRequest implements journal.Journal.
-func (s *stores) DeleteRequest(ctx context.Context, seq uint64) error {
+func (s *Watched) DeleteRequest(ctx context.Context, seq uint64) error {
 	err := s.Journal.DeleteRequest(ctx, seq)
 	s.note(ctx, journal.Requests, err)
 	return err
 }
 
 // WriteEvent implements journal.Journal.
-func (s *stores) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
+func (s *Watched) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
 	seq, err := s.Journal.WriteEvent(ctx, subj, data)
 	s.note(ctx, journal.Events, err)
 	return seq, err
 }
 
 // WriteGatewayState implements journal.Journal.
-func (s *stores) WriteGatewayState(ctx context.Context, key subject.Session, data []byte) error {
+func (s *Watched) WriteGatewayState(ctx context.Context, key subject.Session, data []byte) error {
 	err := s.Journal.WriteGatewayState(ctx, key, data)
 	s.note(ctx, journal.Events, err)
 	return err
 }
 
 // Enqueue implements journal.Journal.
-func (s *stores) Enqueue(ctx context.Context, st *hitl.Start) error {
+func (s *Watched) Enqueue(ctx context.Context, st *hitl.Start) error {
 	err := s.Journal.Enqueue(ctx, st)
 	s.note(ctx, journal.Work, err)
 	return err
