@@ -3,8 +3,6 @@ package writes
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,20 +19,20 @@ import (
 // while; reads, a message that is too large and a caller who left say nothing.
 func TestAFailedWriteIsRememberedByItsStream(t *testing.T) {
 	t.Parallel()
-	r := request("k1")
-	key := subject.NewSession(r.Tenant, r.Owner, r.SessionID)
+	ref := subject.NewRef("default", "agents", hitl.ID("default", "agents", "k1", 1))
+	key := subject.NewSession("default", "agents", "s1")
 	events := 0
 	for name, c := range map[string]struct {
 		stream string
 		write  func(ctx context.Context, s *Watched) error
 	}{
 		"a decision": {journal.Decisions, func(ctx context.Context, s *Watched) error {
-			_, _, err := s.Decide(ctx, ref(r), hitltest.SampleDecision(ref(r), "d", hitl.Allowed))
+			_, _, err := s.Decide(ctx, ref, hitltest.SampleDecision(ref, "d", hitl.Allowed))
 			return err
 		}},
 		"an event": {journal.Events, func(ctx context.Context, s *Watched) error {
 			events++
-			_, err := s.WriteEvent(ctx, subject.Event(ref(r), fmt.Sprint("s", events), subject.Open), nil)
+			_, err := s.WriteEvent(ctx, subject.Event(ref, fmt.Sprint("s", events), subject.Open), nil)
 			return err
 		}},
 		"a verdict": {journal.Events, func(ctx context.Context, s *Watched) error { return s.WriteGatewayState(ctx, key, nil) }},
@@ -56,7 +54,7 @@ func TestAFailedWriteIsRememberedByItsStream(t *testing.T) {
 			require.ErrorIs(t, s.Healthy(), journal.ErrDisk)
 			require.ErrorContains(t, s.Healthy(), c.stream)
 			breaks(nil)
-			_, _ = s.Decision(t.Context(), ref(r))
+			_, _ = s.Decision(t.Context(), ref)
 			require.Error(t, s.Healthy(), "that it can be read means nothing")
 			require.NoError(t, c.write(t.Context(), s))
 			require.NoError(t, s.Healthy())
@@ -77,50 +75,4 @@ func TestAFailedWriteIsRememberedByItsStream(t *testing.T) {
 			require.NoError(t, s.Healthy())
 		})
 	}
-}
-
-// noEvents is a journal whose stream of events takes nothing while on is set.
-type noEvents struct {
-	journal.Journal
-	on atomic.Bool
-}
-
-func (n *noEvents) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
-	if n.on.Load() {
-		return 0, fmt.Errorf("%w (%w)", journal.ErrUnknown, journal.ErrDisk)
-	}
-	return n.Journal.WriteEvent(ctx, subj, data)
-}
-
-// Decisions are stored and nobody can be told of them, or of what is asked: then
-// a running gateway is not ready either, and is again when that is over.
-func TestAGatewayThatCannotTellIsNotReady_invariant4(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := &noEvents{}
-	e, _ := w.gateway(func(o *Options) {
-		n.Journal = o.Journal
-		o.Journal = n
-	})
-	nc := w.connect()
-	healthy := func(want bool) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			err := e.Healthy()
-			return (err == nil) == want && (want || strings.Contains(err.Error(), journal.Events))
-		}, patience, time.Millisecond)
-	}
-	n.on.Store(true)
-	r := request("k1")
-	raw := w.ask(nc, r)
-	healthy(false)
-	n.on.Store(false)
-	healthy(true) // by its next try
-	pending(t, e, r.ID)
-	n.on.Store(true)
-	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
-	healthy(false)
-	n.on.Store(false)
-	require.Equal(t, hitl.Allowed, outcome(t, e, r).Outcome)
-	healthy(true)
 }
