@@ -33,14 +33,7 @@ func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wir
 }
 
 // Waiting implements api.Engine.
-func (e *Engine) Waiting(id string) (wire.Summary, bool) {
-	ref, err := e.view.Lookup(id)
-	if err != nil {
-		return wire.Summary{}, false
-	}
-	p, ok := e.view.Pending(ref)
-	return p.Summary, ok && !p.Decided
-}
+func (e *Engine) Waiting(id string) (wire.Summary, bool) { return e.view.Waiting(id) }
 
 // Interaction implements api.Engine.
 func (e *Engine) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {

@@ -84,6 +84,18 @@ func (p *Projection) lookup(id string) (subject.Ref, error) {
 	return subject.Ref{}, api.ErrAmbiguous
 }
 
+// Waiting finds what waits, by id or key.
+func (p *Projection) Waiting(id string) (wire.Summary, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ref, err := p.lookup(id)
+	en := p.open[ref]
+	if err != nil || en == nil || p.isDecided(ref) {
+		return wire.Summary{}, false
+	}
+	return en.Summary(), true
+}
+
 func (p *Projection) inSession(ref subject.Ref, session string) bool {
 	var key subject.Session
 	var id string
