@@ -22,5 +22,8 @@
 // tool (its name), expires_at, link and recipient, at the end outcome, decided_by
 // and at, and of a digest how many it stands for. Texts are plain display text.
 //
+// Other channels say the same in words (internal/channel/words). Where a platform
+// can change a message, the end takes the place of what was sent.
+//
 // The notifier has a bus account of its own, in which nothing can be decided.
 package notifier

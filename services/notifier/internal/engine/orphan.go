@@ -147,7 +147,8 @@ func (e *Engine) replan(ctx context.Context, r *ledger.Record) error {
 	var more []plan.Delivery
 	for _, x := range deliveries {
 		known := slices.ContainsFunc(p.Deliveries, func(y plan.Delivery) bool { return y.Address == x.Address })
-		if !known && x.Skip == "" && !(plan.IsReminder(x.Step) && x.Due.Before(now)) {
+		// People are waiting by now, so no service is asked first any more.
+		if !known && x.Skip == "" && x.Wait == 0 && !(plan.IsReminder(x.Step) && x.Due.Before(now)) {
 			more = append(more, x)
 		}
 	}
@@ -170,11 +171,11 @@ var errPlanChanged = errors.New("another replica has changed the plan")
 func (e *Engine) createAll(ctx context.Context, ref subject.Ref, p *ledger.Plan, a *channel.Alert) error {
 	now := e.Clock.Now()
 	for _, d := range p.Deliveries {
-		if e.lane(d.Address) == nil || d.Skip != "" || plan.IsReminder(d.Step) && d.Due.Before(now) {
+		if e.lane(d.Address) == nil || d.Skip != "" || d.Wait > 0 || plan.IsReminder(d.Step) && d.Due.Before(now) {
 			continue
 		}
 		x := *a
-		x.Type = channel.Opened
+		x.Type, x.Until = channel.Opened, time.Time{}
 		if d.Again {
 			x.Type = channel.Reminder
 		}
