@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,6 +80,19 @@ func (c *chat) shows(t *testing.T, message string, parts ...string) {
 	}, patience, tick, "%s does not say %q", message, parts)
 }
 
+// all returns the messages in the order in which they came, and what one says now.
+func (c *chat) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.order)
+}
+
+func (c *chat) says(message string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.messages[message]
+}
+
 func (c *chat) count() (messages, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,12 +158,13 @@ func TestB67_MessagesAreChangedToTheOutcomeEverywhere(t *testing.T) {
 	messages, changes := chat.count()
 	require.Equal(t, 4, messages, "nothing new")
 	require.Equal(t, 4, changes)
-	for _, message := range chat.order {
+	order := chat.all()
+	for _, message := range order {
 		chat.shows(t, message, "Denied by Ada: build-7 wants to use Bash", "1 Mar 2026, 14:02 UTC")
-		require.NotContains(t, chat.messages[message], "Still waiting")
+		require.NotContains(t, chat.says(message), "Still waiting")
 	}
-	require.Contains(t, chat.order[0]+chat.order[1], "C0ADA")
-	require.Contains(t, chat.order[0]+chat.order[1], "C0BOB")
+	require.Contains(t, order[0]+order[1], "C0ADA")
+	require.Contains(t, order[0]+order[1], "C0BOB")
 }
 
 // A message that somebody has deleted does not keep the others from being
@@ -179,7 +194,7 @@ func TestB67_DeletedMessageLeavesTheOthersToChange(t *testing.T) {
 	b.end(t, ref, s, hitl.Allowed, ada)
 	chat.shows(t, second, "Approved by Ada")
 	b.awaitAt(t, ref, ledger.StepClosed, "ada/chat", ledger.Sent)
-	require.NotContains(t, chat.messages[first], "Approved")
+	require.NotContains(t, chat.says(first), "Approved")
 }
 
 // The replica that sent a message is killed; another one changes it.
@@ -199,7 +214,7 @@ func TestB67_AnotherReplicaChangesTheMessageAfterKill9(t *testing.T) {
 			kill()
 			b.end(t, ref, s, hitl.Allowed, ada)
 			b.notify(t, chat.options(t, paced))
-			for _, message := range chat.order {
+			for _, message := range chat.all() {
 				chat.shows(t, message, "Approved by Ada", "1 Mar 2026, 14:02 UTC")
 			}
 			for _, who := range []string{"ada", "bob"} {

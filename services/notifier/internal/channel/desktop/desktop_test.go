@@ -127,6 +127,14 @@ func (d *daemon) Received() []channeltest.Received {
 	return d.got
 }
 
+// sees returns what is shown under id, how many notifications there are, and how
+// urgent they were.
+func (d *daemon) sees(id uint32) (text string, n int, urged []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shown[id], len(d.shown), d.urged
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, channeltest.Options{
@@ -145,16 +153,18 @@ func TestAgentsTextIsNoMarkup_invariant10(t *testing.T) {
 		c := New(d.address)
 		r, err := c.Send(t.Context(), channeltest.Alert(channel.Opened))
 		require.NoError(t, err)
-		require.Contains(t, d.shown[1], map[bool]string{true: "&lt;b&gt;bold&lt;/b&gt;", false: "<b>bold</b>"}[markup])
+		text, _, _ := d.sees(1)
+		require.Contains(t, text, map[bool]string{true: "&lt;b&gt;bold&lt;/b&gt;", false: "<b>bold</b>"}[markup])
 		critical := channeltest.Alert(channel.Opened)
 		critical.Data.Risk = "critical"
 		_, err = c.Send(t.Context(), critical)
 		require.NoError(t, err)
 		_, err = c.Update(t.Context(), r, channeltest.Alert(channel.Closed))
 		require.NoError(t, err)
-		require.Contains(t, d.shown[1], "Denied by Bob")
-		require.Len(t, d.shown, 2)
-		require.Equal(t, []byte{1, 2, 0}, d.urged)
+		text, n, urged := d.sees(1)
+		require.Contains(t, text, "Denied by Bob")
+		require.Equal(t, 2, n)
+		require.Equal(t, []byte{1, 2, 0}, urged)
 	}
 }
 
