@@ -35,8 +35,7 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 		return
 	}
 	if e.ledger.Took(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
-		e.log.Warn("one owner sends very many requests, and others wait behind them; banksman creds revoke cuts an owner off",
-			"tenant", p.Tenant, "owner", p.Owner)
+		e.log.Warn("one owner sends very many requests, and others wait behind them; banksman creds revoke cuts an owner off", "tenant", p.Tenant, "owner", p.Owner)
 	}
 	if p.Kind == "cxl" {
 		e.finish(d, e.withdraw(ctx, p.Ref(), d.Message))
@@ -175,9 +174,8 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 	if err := e.opts.Journal.DeleteRequest(ctx, m.Seq); err != nil {
 		return err
 	}
-	word := nats.NewMsg(subject.Inbox(ref))
-	word.Header.Set(wire.HeaderTurnedAway, card.Line(why.Error()))
-	return e.opts.Conn.PublishMsg(word)
+	word := nats.Header{wire.HeaderTurnedAway: {card.Line(why.Error())}}
+	return e.opts.Conn.PublishMsg(&nats.Msg{Subject: subject.Inbox(ref), Header: word})
 }
 
 // refuseAfterAnother is refuse for a request that somebody had before, for whom it
@@ -211,8 +209,7 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 	if w.Shutdown {
 		c.Comment = hitl.ShutdownComment
 	}
-	asker := hitl.Principal{Kind: "asker", ID: ref.Owner}
-	_, err := e.settle(ctx, ref, m.Time, c, asker, "withdrawal")
+	_, err := e.settle(ctx, ref, m.Time, c, hitl.Principal{Kind: "asker", ID: ref.Owner}, "withdrawal")
 	if err != nil && (errors.Is(err, errUnread) || !errors.Is(err, api.ErrNotFound)) {
 		return err // comes again
 	}
