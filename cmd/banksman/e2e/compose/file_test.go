@@ -26,7 +26,7 @@ func project(t *testing.T, env []string, files ...string) *types.Project {
 }
 
 // What every service keeps to, in both files.
-func TestComposeFilesAreHardened_D1_02(t *testing.T) {
+func TestComposeFilesAreHardened(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]string{
 		"one server": {"docker-compose.yml"}, "cluster": {"docker-compose.yml", "deploy/compose.cluster.yml"},
@@ -73,7 +73,7 @@ func TestComposeFilesAreHardened_D1_02(t *testing.T) {
 	}
 }
 
-func TestClusterFileHasThreeServersAndThreeCopies_D1_02(t *testing.T) {
+func TestClusterFileHasThreeServersAndThreeCopies(t *testing.T) {
 	t.Parallel()
 	p := project(t, nil, "docker-compose.yml", "deploy/compose.cluster.yml")
 	names := p.ServiceNames()

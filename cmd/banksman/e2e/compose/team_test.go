@@ -107,7 +107,7 @@ type waiting struct {
 // notifier, two workers; a person signs in by a link and decides. Then each
 // gateway is stopped and started again while others ask and decide: every ask
 // gets its one answer, and nobody at the proxy is told that it is away.
-func TestComposeServesATeamThroughRestarts_D1_02_invariant1_invariant3(t *testing.T) {
+func TestComposeServesATeamThroughRestarts_invariant1_invariant3(t *testing.T) {
 	t.Parallel()
 	p := project(t, nil, "docker-compose.yml")
 	h := newHost(t, p)
