@@ -89,8 +89,12 @@ func (f *following) take(ix wire.Interaction) {
 	case ix.State == wire.StatePending:
 		f.open[ix.Key] = true
 	default:
+		told := f.open[ix.Key]
 		delete(f.open, ix.Key)
 		f.over[ix.Key] = time.Now()
+		if !told { // it ended before this follower was told that it waits
+			return
+		}
 	}
 	f.fn(ix)
 }
