@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { pendingCount, pendingKeys } from "@banksman/client";
 import { useAppState, useCards } from "./context";
 
@@ -26,7 +26,7 @@ export function useAttention(): void {
 }
 
 const SPOKEN_AT = [5 * 60_000, 60_000, 20_000]; // ms before a deadline
-const FAR = 24 * 3600_000; // ms; beyond this no timer is set
+const FAR = 24 * 3600_000; // ms; what is farther away is looked at again then
 
 /** Says that time runs out, three times and no more. */
 export function useDeadlineWords(): void {
@@ -34,7 +34,9 @@ export function useDeadlineWords(): void {
   const state = useAppState();
   const due = pendingKeys(state).map((k) => `${k} ${state.items[k]!.summary.expires_at ?? ""}`).filter((x) => !x.endsWith(" ")).join("\n");
   const { offset } = state;
+  const [day, setDay] = useState(0);
   useEffect(() => {
+    let far = false;
     const timers: ReturnType<typeof setTimeout>[] = [];
     for (const line of due === "" ? [] : due.split("\n")) {
       const cut = line.lastIndexOf(" ");
@@ -42,6 +44,7 @@ export function useDeadlineWords(): void {
       const at = Date.parse(line.slice(cut + 1)) - offset;
       for (const before of SPOKEN_AT) {
         const wait = at - before - Date.now();
+        far ||= wait > FAR;
         if (wait <= 0 || wait > FAR) continue;
         timers.push(setTimeout(() => {
           const item = app.store.get().items[key];
@@ -49,6 +52,7 @@ export function useDeadlineWords(): void {
         }, wait));
       }
     }
+    if (far) timers.push(setTimeout(() => setDay((n) => n + 1), FAR));
     return () => timers.forEach(clearTimeout);
-  }, [due, offset, app]);
+  }, [due, offset, app, day]);
 }

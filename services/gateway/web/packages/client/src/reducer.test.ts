@@ -172,6 +172,14 @@ describe("reducer", () => {
     expect(run([hello({ server_time: at(300) })]).offset).toBe(300_000);
   });
 
+  it("B-20: a ping that was held up moves no countdown, a clock that was set does", () => {
+    const ping = (n: number): ServerFrame => ({ type: "ping", server_time: at(n) });
+    const late = run([hello({ server_time: at(300) }), ping(280)]);
+    expect(late.offset).toBe(300_000);
+    expect(run([ping(300)], late).offset).toBe(300_000);
+    expect(run([ping(280)], late).offset, "twice the same: it is so").toBe(280_000);
+  });
+
   it("B-79: delivery frames add the trail, each stage once", () => {
     const a = bash("a");
     const s = run([processState([], { closed: [closed(a, "allowed")] })], start(a));

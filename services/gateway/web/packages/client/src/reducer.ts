@@ -82,6 +82,7 @@ function frame(s: State, f: InFrame, now: number): State {
       return {
         ...s,
         offset: clockOffset(f.server_time, now),
+        measured: clockOffset(f.server_time, now),
         principal: f.principal,
         runtimes: f.runtimes ?? [],
         defaultCwd: f.default_cwd ?? "",
@@ -110,7 +111,12 @@ function frame(s: State, f: InFrame, now: number): State {
       return item ? patch(next, f.key, { trail: addAck(item.trail, ack) }) : next;
     }
     case "receipt": return receipt(s, f);
-    case "ping": return { ...s, offset: clockOffset(f.server_time, now) };
+    case "ping": {
+      // A ping that lay somewhere says too little, never too much; a clock that
+      // was set says the same the next time.
+      const measured = clockOffset(f.server_time, now);
+      return { ...s, measured, offset: Math.max(measured, s.measured) };
+    }
     case "cli_login":
       if (s.cliLogins.some((r) => r.code === f.code)) return s;
       return say({ ...s, cliLogins: [...s.cliLogins, { code: f.code, name: f.name }] }, "A terminal asks to sign in as you.");

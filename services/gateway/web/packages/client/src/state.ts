@@ -55,6 +55,8 @@ export interface State {
   conn: ConnStatus;
   /** The server's clock minus ours, in milliseconds. */
   offset: number;
+  /** What the last frame said of it. */
+  measured: number;
   cursor: string;
   principal?: Principal;
   runtimes: string[];
@@ -79,6 +81,7 @@ export interface State {
 export const initialState: State = {
   conn: { status: "connecting" },
   offset: 0,
+  measured: 0,
   cursor: "",
   runtimes: [],
   defaultCwd: "",
