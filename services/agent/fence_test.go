@@ -122,14 +122,6 @@ func TestCopiedDirectory_D4_05_OneOfTwoWorkersHasTheSession(t *testing.T) {
 			w.decide(second, hitl.Response{Decision: "deny", Message: "not this"})
 			w.acked(second, hitl.Applied)
 			w.theirs(p)
-			ka.end()
-			kb.end()
-			require.Equal(t, 1, a.uses(t, p.ID)+b.uses(t, p.ID))
-			loser := a
-			if kb.said.has("another worker has the session") {
-				loser = b
-			}
-			require.NoFileExists(t, loser.file("copied"), "it does not come back to it")
 			results := func() (n int) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -140,8 +132,16 @@ func TestCopiedDirectory_D4_05_OneOfTwoWorkersHasTheSession(t *testing.T) {
 				}
 				return n
 			}
-			// A gateway stores them, and they come here after that.
+			// A worker that ends in between leaves what it had to say to the next one.
 			require.Eventually(t, func() bool { return results() >= 2 }, patience, 10*time.Millisecond)
+			ka.end()
+			kb.end()
+			require.Equal(t, 1, a.uses(t, p.ID)+b.uses(t, p.ID))
+			loser := a
+			if kb.said.has("another worker has the session") {
+				loser = b
+			}
+			require.NoFileExists(t, loser.file("copied"), "it does not come back to it")
 			require.Equal(t, 2, results())
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -48,9 +48,9 @@ func TestCommand_SaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no credential": {[]string{"--creds", "/no/such/file", "--data", t.TempDir()}, "banksman-agent: --creds: "},
+		"no credential": {[]string{"--creds", "/no/such/file", "--data", t.TempDir()}, "banksman-agent: -creds: "},
 		"bad level":     {[]string{"--log", "loud"}, "invalid value \"loud\" for flag -log"},
-		"bad timeout":   {[]string{"--ask-timeout", "-1s"}, "banksman-agent: --ask-timeout: -1s is less than 0"},
+		"bad timeout":   {[]string{"--creds", "/no/such/file", "--data", t.TempDir(), "--ask-timeout", "-1s"}, "banksman-agent: -ask-timeout: -1s is less than 0"},
 		"guard by hand": {[]string{"__guard", "true"}, "started by the product itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
