@@ -21,6 +21,8 @@ async function press(page: Page, where: Locator): Promise<void> {
 
 /** Two presses at one point, as somebody who presses twice by habit makes them. */
 async function twice(page: Page, where: Locator, between: () => Promise<unknown>): Promise<void> {
+  // What has just come takes no press at all: it has to have stood a while.
+  await expect(where.locator("xpath=ancestor::*[@inert or contains(@class, 'pointer-events-none')]")).toHaveCount(0);
   const box = (await where.boundingBox())!;
   await atOnce(page, async () => {
     await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
