@@ -3,10 +3,8 @@
 package natsd_test
 
 import (
-	"bufio"
 	"bytes"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitltest"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
@@ -46,27 +45,13 @@ func TestAServerThatCannotWriteSaysSo_invariant4(t *testing.T) {
 	}
 	n.srv.Shutdown()
 
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(exe)
-	child.Env = append(os.Environ(), childConfig+"="+natsd.ConfigFile(n.dir), childLimit+"="+strconv.Itoa(1<<20))
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	defer func() {
-		_ = child.Process.Kill() // it may have ended by itself
-		_ = child.Wait()
-	}()
-	in := bufio.NewReader(out)
-	line, err := in.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready\n", line)
+	child := hitltest.Again(t, childConfig+"="+natsd.ConfigFile(n.dir), childLimit+"="+strconv.Itoa(1<<20))
 	talker := n.connect(t, bus.RoleGateway, "", "")
 	body := bytes.Repeat([]byte("x"), 400<<10)
 	for range 4 {
 		require.NoError(t, talker.Publish("hitl.evt.t.pool.s1", body))
 	}
-	line, err = in.ReadString('\n')
+	line, err := child.Out.ReadString('\n')
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(line, "broken: "), line)
 	require.Contains(t, line, "HITL_TRANSCRIPTS")

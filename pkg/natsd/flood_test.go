@@ -1,38 +1,17 @@
 package natsd_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitltest"
 	"github.com/banksman/banksman/pkg/natsd"
 )
-
-// startProcess serves a configuration by a process of its own until the test ends.
-func startProcess(t *testing.T, config string) {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(exe)
-	child.Env = append(os.Environ(), childConfig+"="+config)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	t.Cleanup(func() {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready\n", line)
-}
 
 // However much one owner has sent, another one's request is stored behind no more
 // than the server takes in, which is the product's setting and not the server's.
@@ -47,7 +26,7 @@ func TestAFloodOfRequestsIsBounded(t *testing.T) {
 			require.NoError(t, natsd.Write(plan))
 			n := &node{dir: plan.Dir}
 			if process {
-				startProcess(t, natsd.ConfigFile(plan.Dir))
+				hitltest.Again(t, childConfig+"="+natsd.ConfigFile(plan.Dir))
 			} else {
 				n.srv = start(t, plan.Dir)
 			}

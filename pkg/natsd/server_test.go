@@ -1,7 +1,6 @@
 package natsd_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -21,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitltest"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
@@ -123,33 +122,16 @@ func TestStoreIsLockedAndAKilledServerUnlocksIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, natsd.Write(testPlan(dir)))
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(exe)
-	child.Env = append(os.Environ(), childConfig+"="+natsd.ConfigFile(dir))
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	reaped := false
-	t.Cleanup(func() {
-		if !reaped {
-			_ = child.Process.Kill()
-			_ = child.Wait()
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready\n", line)
+	child := hitltest.Again(t, childConfig+"="+natsd.ConfigFile(dir))
 
-	_, err = natsd.Start(t.Context(), natsd.StartOptions{ConfigFile: natsd.ConfigFile(dir)})
+	_, err := natsd.Start(t.Context(), natsd.StartOptions{ConfigFile: natsd.ConfigFile(dir)})
 	require.ErrorIs(t, err, natsd.ErrStoreInUse)
 	require.ErrorContains(t, err, "process "+strconv.Itoa(child.Process.Pid))
 	require.ErrorContains(t, err, filepath.Join(dir, "nats", "store"))
 
 	require.NoError(t, child.Process.Kill())
-	_, _ = io.Copy(io.Discard, out)
+	_, _ = io.Copy(io.Discard, child.Out)
 	_ = child.Wait()
-	reaped = true
 	srv := start(t, dir)
 
 	// Within one process the same holds, and a clean stop unlocks.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/hitltest"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/wire"
@@ -75,7 +76,7 @@ func newSiteOn(t *testing.T, d natsd.Durability, process bool) *site {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if process {
-		startProcess(t, natsd.ConfigFile(s.dir))
+		hitltest.Again(t, serverConfig+"="+natsd.ConfigFile(s.dir))
 	} else {
 		var err error
 		s.srv, err = natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(s.dir)})

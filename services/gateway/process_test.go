@@ -1,14 +1,10 @@
 package gateway_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
-	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/stretchr/testify/require"
 )
 
 // serverConfig names the configuration that this binary, started once more, serves.
@@ -35,23 +31,4 @@ func serveAsProcess() bool {
 	}
 	fmt.Println("not ready:", err)
 	return true
-}
-
-// startProcess serves a configuration by a process of its own until the test ends.
-func startProcess(t *testing.T, config string) {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(exe)
-	child.Env = append(os.Environ(), serverConfig+"="+config)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	t.Cleanup(func() {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready\n", line)
 }
