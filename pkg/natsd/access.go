@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -59,6 +60,11 @@ type access struct {
 	hears   []string // streams of CORE it receives
 	serves  []string // services it offers to CORE
 	sends   []string // streams it sends to CORE
+	// answers are services it offers to the account asker.
+	answers []string
+	asker   string
+	// asks are the services of callers that it may call, by their account.
+	asks map[string]string
 	// ownJetStream: it has a JetStream of its own.
 	ownJetStream bool
 	// publish is what it may also publish inside its own account.
@@ -112,7 +118,11 @@ func ownerAccess(o Owner, keys []string) access {
 func relayed(sub string) call { return call{subject: subject.Said(sub), as: sub} }
 
 func callerAccess(c Caller, keys []string) access {
-	a := access{account: accountName(bus.RoleCaller, c.Tenant, c.Name), keys: keys}
+	a := access{
+		account: accountName(bus.RoleCaller, c.Tenant, c.Name), keys: keys,
+		answers: []string{subject.Decider(c.Tenant, c.Name)}, asker: accountName(bus.RoleNotifier, c.Tenant, ""),
+		publish: []string{replySubjects},
+	}
 	a.addCaller(c.Tenant, c.Name)
 	return a
 }
@@ -124,7 +134,15 @@ func (a *access) addCaller(tenant, name string) {
 
 // notifierAccess: one durable of the event stream, what people have before their
 // eyes, the service API under a name of its own, and a ledger in a JetStream of its own.
-func notifierAccess(tenant string, keys []string) access {
+// It answers what gateways ask of the ledger, and may ask each caller of the tenant
+// whether that one decides something. Owners are not asked: none decides its own.
+func notifierAccess(tenant string, callers []Caller, keys []string) access {
+	asks := map[string]string{}
+	for _, c := range callers {
+		if c.Tenant == tenant {
+			asks[accountName(bus.RoleCaller, tenant, c.Name)] = subject.Decider(tenant, c.Name)
+		}
+	}
 	return access{
 		account: accountName(bus.RoleNotifier, tenant, ""),
 		keys:    keys,
@@ -133,8 +151,10 @@ func notifierAccess(tenant string, keys []string) access {
 			serviceCall(tenant, reservedName),
 		),
 		hears:        []string{"hitl.seen." + tenant + ".*.*"},
+		serves:       []string{subject.Alerts(tenant, "explain")},
+		asks:         asks,
 		ownJetStream: true,
-		publish:      []string{"$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>"},
+		publish:      []string{replySubjects, "$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>"},
 	}
 }
 
@@ -168,11 +188,11 @@ func (a *access) canPublish() []string {
 	for _, c := range a.calls {
 		s = append(s, cmp.Or(c.as, c.subject))
 	}
-	return slices.Concat(s, a.sends, a.publish)
+	return slices.Concat(s, slices.Sorted(maps.Values(a.asks)), a.sends, a.publish)
 }
 
 func (a *access) canSubscribe() []string {
-	return slices.Concat([]string{inboxes}, a.hears, a.serves)
+	return slices.Concat([]string{inboxes}, a.hears, a.serves, a.answers)
 }
 
 // openAPI is the part of the JetStream API that CORE offers under its usual
@@ -230,6 +250,7 @@ func gatewayPublish() []string {
 		"hitl.feed.*.*",
 		"hitl.seen.*.*.*",
 		"hitl.cmd.*.*.*",
+		"hitl.alerts.*.*", // what it asks notifiers
 		"hitl.work.*.*",
 		"hitl.req.*.*.*",
 		"hitl.cxl.*.*.*",

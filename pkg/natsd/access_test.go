@@ -158,6 +158,28 @@ func TestNotifierSteps(t *testing.T) {
 	require.NoError(t, next(t, calls).Respond([]byte("interaction")))
 	require.Equal(t, "interaction", string(next(t, reply).Data))
 
+	// What gateways ask of the ledger, and what it asks of the callers of its tenant.
+	asked := notifier.follow(t, "hitl.alerts.t.explain")
+	told := gw.follow(t, gw.NewInbox())
+	require.NoError(t, gw.PublishRequest("hitl.alerts.t.explain", told.Subject, []byte("who")))
+	question := next(t, asked)
+	require.True(t, strings.HasPrefix(question.Reply, "_R_."), question.Reply)
+	require.NoError(t, question.Respond([]byte("ada")))
+	require.Equal(t, "ada", string(next(t, told).Data))
+	_, err := gw.Request("hitl.alerts.u.explain", nil, patience)
+	require.ErrorIs(t, err, nats.ErrNoResponders, "another tenant's is another notifier's")
+	caller := n.connect(t, bus.RoleCaller, "t", "ci")
+	_, err = notifier.Request("hitl.decider.t.ci", nil, patience)
+	require.ErrorIs(t, err, nats.ErrNoResponders)
+	decides := caller.follow(t, "hitl.decider.t.ci")
+	require.NoError(t, notifier.PublishRequest("hitl.decider.t.ci", reply.Subject, []byte("may it?")))
+	question = next(t, decides)
+	require.True(t, strings.HasPrefix(question.Reply, "_R_."), question.Reply)
+	require.NoError(t, question.Respond([]byte("no")))
+	require.Equal(t, "no", string(next(t, reply).Data))
+	caller.mustBeContent(t)
+	gw.mustBeContent(t)
+
 	// The ledger is its own, not a bucket of CORE.
 	ledger, err := notifier.js(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "ledger", TTL: time.Hour})
 	require.NoError(t, err)

@@ -95,12 +95,14 @@ func TestB56ForbiddenPublishIsRefused(t *testing.T) {
 		}},
 		{"caller", bus.RoleCaller, "t", "ci", append(append([]string{
 			"hitl.dec.t.ci.id1", "hitl.req.t.ci.id1", "hitl.svc.t.cli.ask", "hitl.svc.u.ci.ask", "hitl.feed.ci.t", "$KV.hitl_people.ada",
+			"hitl.decider.t.ci", "hitl.alerts.t.explain",
 		}, api...), read...)},
 		{"notifier", bus.RoleNotifier, "t", "", []string{
 			"hitl.dec.t.pool.id1", "hitl.req.t.pool.id1", "hitl.ixe.t.pool.s1.id1.closed", "hitl.svc.t.cli.decide", "hitl.svc.u.notifier.get",
+			"hitl.decider.t.cli", "hitl.decider.u.ci", "hitl.alerts.t.explain",
 		}},
 		{"gateway", bus.RoleGateway, "", "", append(append([]string{
-			"hitl.say.evt.t.pool.s1", "hitl.say.ses.t.pool.s1", "hitl.svc.t.cli.decide",
+			"hitl.say.evt.t.pool.s1", "hitl.say.ses.t.pool.s1", "hitl.svc.t.cli.decide", "hitl.decider.t.ci",
 			"$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS", "$JS.API.STREAM.MSG.DELETE.HITL_EVENTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.STREAM.PEER.REMOVE.HITL_DECISIONS",
 		}, api...), "$JS.API.CONSUMER.PAUSE.HITL_WORK.t-pool")},
 	} {
@@ -127,9 +129,10 @@ func TestB56ForbiddenSubscribeIsRefused(t *testing.T) {
 		{"owner", bus.RoleOwner, "t", "pool", []string{
 			">", "hitl.>", "hitl.inbox.t.cli.*", "hitl.inbox.t.*.*", "hitl.inbox.u.pool.*", "hitl.cmd.t.cli.*", "hitl.cmd.u.pool.*",
 			"hitl.dec.t.pool.*", "hitl.req.t.pool.*", "hitl.live.t.pool.*", "hitl.feed.*.*", "$JS.>", "$SYS.>", "_R_.>",
+			"hitl.decider.t.pool", "hitl.alerts.t.explain",
 		}},
-		{"caller", bus.RoleCaller, "t", "ci", []string{">", "hitl.feed.cli.t", "hitl.feed.ci.u", "hitl.svc.t.ci.*", "hitl.inbox.t.ci.*"}},
-		{"notifier", bus.RoleNotifier, "t", "", []string{">", "hitl.ixe.>", "hitl.inbox.>", "hitl.svc.>"}},
+		{"caller", bus.RoleCaller, "t", "ci", []string{">", "hitl.feed.cli.t", "hitl.feed.ci.u", "hitl.svc.t.ci.*", "hitl.inbox.t.ci.*", "hitl.decider.t.cli", "hitl.decider.t.*"}},
+		{"notifier", bus.RoleNotifier, "t", "", []string{">", "hitl.ixe.>", "hitl.inbox.>", "hitl.svc.>", "hitl.alerts.u.explain", "hitl.decider.t.ci"}},
 		{"gateway", bus.RoleGateway, "", "", []string{">", "hitl.>", "hitl.cmd.t.pool.*", "$JS.API.>", "_R_.>"}},
 	} {
 		t.Run("B-56 "+role.who, func(t *testing.T) {

@@ -2,6 +2,8 @@ package natsd
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -60,7 +62,7 @@ func renderServer(p *Plan) string {
 func renderAccounts(p *Plan, keys map[string][]string, seal string) string {
 	others := []access{provisionerAccess(keys[credentialsName(bus.RoleProvisioner, "", "")], seal)}
 	for _, t := range p.Tenants {
-		others = append(others, notifierAccess(t, keys[credentialsName(bus.RoleNotifier, t, "")]))
+		others = append(others, notifierAccess(t, p.Callers, keys[credentialsName(bus.RoleNotifier, t, "")]))
 	}
 	for _, o := range p.Owners {
 		others = append(others, ownerAccess(o, keys[credentialsName(bus.RoleOwner, o.Tenant, o.Name)]))
@@ -186,7 +188,11 @@ func writeAccount(b *strings.Builder, a *access) {
 	}
 	b.WriteString("    ]\n    exports: [\n")
 	writeExports(b, coreAccount, calls(a.serves), a.sends)
+	writeExports(b, a.asker, calls(a.answers), nil)
 	b.WriteString("    ]\n    imports: [\n")
 	writeImports(b, coreAccount, a.calls, a.hears)
+	for _, account := range slices.Sorted(maps.Keys(a.asks)) {
+		writeImports(b, account, calls([]string{a.asks[account]}), nil)
+	}
 	b.WriteString("    ]\n  }\n")
 }

@@ -131,6 +131,15 @@ func Service(tenant, caller, verb string) string {
 // Feed is what a caller may see, as it happens.
 func Feed(caller, tenant string) string { return "hitl.feed." + Token(caller) + "." + Token(tenant) }
 
+// Alerts is where gateways ask the notifiers of a tenant what became of alerts.
+func Alerts(tenant, verb string) string { return "hitl.alerts." + Token(tenant) + "." + Token(verb) }
+
+// Decider is where the notifier of a tenant asks a caller whether it decides
+// something, before people are told.
+func Decider(tenant, caller string) string {
+	return "hitl.decider." + Token(tenant) + "." + Token(caller)
+}
+
 // Seen is where gateways say that somebody has the interaction before their eyes.
 // Nobody stores it.
 func Seen(r Ref) string { return "hitl.seen." + r.String() }

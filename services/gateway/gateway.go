@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/alerts"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
@@ -212,6 +213,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	g.door, err = door.New(door.Options{
 		Engine: g.engine, Asker: desk, History: past,
 		NotifierListens: func(ctx context.Context) (bool, error) { return records.NotifierListens(ctx, o.Tenant) },
+		AlertsOf:        (&alerts.Desk{Conn: g.conn.Conn}).Of,
 		Presence: presence.New(presence.Options{
 			Waiting: g.engine.Waiting, Logger: g.log,
 			Tell: func(r subject.Ref) error { return g.conn.Publish(subject.Seen(r), nil) },

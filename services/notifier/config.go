@@ -265,6 +265,18 @@ func (c *Config) checkTo() error {
 	return c.checkDeciders()
 }
 
+// types are the types of all channels by their names, those of deciders included.
+func (c *Config) types() map[string]string {
+	out := map[string]string{}
+	for _, ch := range c.channels() {
+		out[ch.Name] = ch.Type
+	}
+	for _, d := range c.Deciders {
+		out[d.Name] = "decider"
+	}
+	return out
+}
+
 // typeOf is the type of the channel of that name.
 func (c *Config) typeOf(name string) string {
 	for _, ch := range c.channels() {

@@ -9,47 +9,16 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
 // Explanation is what became, or will become, of the alerts about an interaction.
-type Explanation struct {
-	Key string `json:"key"`
-	// PlannedAt is when its plan was made; zero: it was over before, or nobody has
-	// looked yet.
-	PlannedAt time.Time `json:"planned_at,omitzero"`
-	// Route is the one it follows: empty without routes, "none" where none matches.
-	Route string `json:"route,omitempty"`
-	// Outcome and OverAt are set once it is over.
-	Outcome hitl.Outcome `json:"outcome,omitempty"`
-	OverAt  *time.Time   `json:"over_at,omitempty"`
-	// Claim is who looks after it.
-	Claim *Claim `json:"claim,omitempty"`
-	// Deliveries are in the order of time.
-	Deliveries []Delivery `json:"deliveries"`
-}
+type Explanation = wire.Alerts
 
 // Delivery is one alert to one address.
-type Delivery struct {
-	Step    string `json:"step"`
-	Address string `json:"address"` // recipient/channel, or a channel alone
-	// State is planned, claimed, sent, retracted, failed, dead, or skipped.
-	State string `json:"state"`
-	// DueAt is when it is, or was, to be sent next.
-	DueAt  time.Time  `json:"due_at"`
-	SentAt *time.Time `json:"sent_at,omitempty"`
-	Tries  int        `json:"tries"`
-	// Said is what the provider said, Problem what went wrong last or why nothing
-	// is sent, Held why it was put off.
-	Said    string `json:"said,omitempty"`
-	Problem string `json:"problem,omitempty"`
-	Held    string `json:"held,omitempty"`
-	// Digest: it went out in one message with others.
-	Digest bool `json:"digest,omitempty"`
-	// Uncertain: it may have arrived without our knowing.
-	Uncertain bool `json:"uncertain,omitempty"`
-}
+type Delivery = wire.AlertDelivery
 
 // skipped is the state of what was never meant to be sent.
 const skipped = "skipped"
@@ -57,16 +26,20 @@ const skipped = "skipped"
 // Explain tells who was told of an interaction, when and by what, what the
 // provider said, and what comes next. ErrUnknown if the ledger knows nothing.
 func (l *Ledger) Explain(ctx context.Context, ref subject.Ref) (*Explanation, error) {
-	x := &Explanation{Key: ref.String()}
-	p, err := l.ledger.PlanOf(ctx, ref)
+	return explain(ctx, l.ledger, ref)
+}
+
+func explain(ctx context.Context, l *ledger.Ledger, ref subject.Ref) (*Explanation, error) {
+	x := &Explanation{Key: ref.String(), Deliveries: []Delivery{}}
+	p, err := l.PlanOf(ctx, ref)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return nil, err
 	}
-	over, err := l.ledger.Over(ctx, ref)
+	over, err := l.Over(ctx, ref)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return nil, err
 	}
-	stored, err := l.ledger.Deliveries(ctx, ref)
+	stored, err := l.Deliveries(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +49,18 @@ func (l *Ledger) Explain(ctx context.Context, ref subject.Ref) (*Explanation, er
 	if over != nil {
 		x.Outcome, x.OverAt = over.Outcome, &over.At
 	}
-	if x.Claim, err = l.ledger.ClaimOf(ctx, ref); err != nil {
+	c, err := l.ClaimOf(ctx, ref)
+	if err != nil {
 		return nil, err
+	}
+	if c != nil {
+		x.Claim = &wire.AlertClaim{By: c.By, Until: c.Until}
 	}
 	for _, r := range stored {
 		x.Deliveries = append(x.Deliveries, delivery(r))
 	}
 	if p != nil {
-		x.PlannedAt, x.Route = p.At, p.Route
+		x.PlannedAt, x.Route = &p.At, p.Route
 		for _, d := range p.Deliveries {
 			if !slices.ContainsFunc(x.Deliveries, func(have Delivery) bool { return have.Step == d.Step && have.Address == d.Address }) {
 				why := d.Skip

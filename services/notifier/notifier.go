@@ -27,6 +27,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/plan"
 	"github.com/banksman/banksman/services/notifier/internal/source"
 )
 
@@ -74,6 +75,10 @@ type Notifier struct {
 	log    *slog.Logger
 	conn   *dial.Conn
 	engine *engine.Engine
+	ledger *ledger.Ledger
+	policy *plan.Policy
+	types  map[string]string // of channels and deciders, by name
+	clock  Clock
 	tenant string
 	lanes  int
 	built  []channel.Channel // closed by Close
@@ -103,7 +108,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Notifier{log: log, tenant: o.Credentials.Tenant}
+	n := &Notifier{log: log, tenant: o.Credentials.Tenant, policy: policy, types: o.Config.types()}
 	lanes, built, err := o.Config.lanes(policy, log, eventSource(base, n.tenant))
 	n.lanes, n.built = len(lanes), built
 	if err != nil {
@@ -113,6 +118,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if clock == nil {
 		clock = engine.System{}
 	}
+	n.clock = clock
 	asking, built, err := o.Config.asking(eventSource(base, n.tenant), func() decider.Gateway { return n.desk }, clock.Now)
 	lanes = append(lanes, asking...)
 	n.lanes, n.built = len(lanes), append(n.built, built...)
@@ -127,6 +133,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		n.Close()
 		return nil, fmt.Errorf("notifier: %w", err)
 	}
+	n.ledger = l
 	if len(asking) > 0 || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Decides }) {
 		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
 		if err != nil {
@@ -206,6 +213,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 	g := run.NewGroup(ctx)
 	g.Go("engine", n.engine.Run)
+	g.Go("answers", n.answer)
 	g.Go("events", func(ctx context.Context) error {
 		return source.Run(ctx, source.Options{
 			Logger: n.log, Conn: n.conn.Conn, Stream: journal.Events, Durable: journal.NotifierDurable(n.tenant),

@@ -118,6 +118,10 @@ routes:
 		x := h.run("notify", "explain", ix.Key)
 		return x.code == 0 && strings.Contains(x.stdout, "the gateway refused the answer (forbidden)")
 	}, patience, 100*time.Millisecond)
+	code, body = in.call("GET", "/api/interactions/"+ix.Key+"/alerts", token, nil)
+	require.Equal(t, 200, code, body)
+	require.Contains(t, body, `"notifier":"answered"`)
+	require.Contains(t, body, "the gateway refused the answer (forbidden)", "the page is told what the terminal is told")
 	told := func() bool {
 		_, bodies := hook.got()
 		return strings.Contains(bodies[len(bodies)-1], ix.ID)

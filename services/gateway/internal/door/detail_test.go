@@ -58,6 +58,7 @@ func TestEveryRouteHidesTheDetailFromAViewer(t *testing.T) {
 		"POST /api/interactions":                 {body: `{"key":"k","kind":"approval","title":"t","project_id":"bank"}`, status: []int{403}},
 		"POST /api/interactions/{id}/decision":   engines(`{"decision":"allow","digest":"` + asks[0].summary.Digest + `"}`),
 		"GET /api/interactions/{id}/audience":    refused(""),
+		"GET /api/interactions/{id}/alerts":      refused(""),
 		"POST /api/seen":                         {body: `{"requests":["` + i + `"]}`},
 		"GET /api/rules":                         {},
 		"POST /api/rules/preview":                refused(`{"request_id":"` + i + `","digest":"` + asks[0].summary.Digest + `","pattern":"exact","scope":"session"}`),

@@ -25,7 +25,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
-// Options wire a Door. Engine, Asker, History, NotifierListens, Presence, Auth, Visits,
+// Options wire a Door. Engine, Asker, History, NotifierListens, AlertsOf, Presence, Auth, Visits,
 // Rules, Logger, Web, Links and Hosts are required.
 type Options struct {
 	Engine api.Engine
@@ -36,6 +36,8 @@ type Options struct {
 	}
 	// NotifierListens reports whether a notifier waits for the next event.
 	NotifierListens func(context.Context) (bool, error)
+	// AlertsOf tells what became of the alerts about the interaction of a key.
+	AlertsOf func(ctx context.Context, key string) (*wire.Alerts, error)
 	// Presence passes on what people have before their eyes.
 	Presence *presence.Desk
 	Auth     *auth.Store

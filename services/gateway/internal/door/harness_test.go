@@ -139,6 +139,9 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 		Limits: socket.Limits{Tick: 5 * time.Millisecond, SignIn: patience},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+	o.AlertsOf = func(_ context.Context, key string) (*wire.Alerts, error) {
+		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
+	}
 	o.Presence = presence.New(presence.Options{Waiting: h.fake.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
 	nc, _ := servers.Load(store)
 	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: func(ctx context.Context, person string) (role.Set, error) {

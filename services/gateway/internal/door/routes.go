@@ -64,6 +64,7 @@ func (d *Door) routes() *http.ServeMux {
 	with("GET /api/interactions/{id}", d.interaction)
 	with("POST /api/interactions/{id}/decision", d.decision)
 	with("GET /api/interactions/{id}/audience", d.audience)
+	with("GET /api/interactions/{id}/alerts", d.alertsOf)
 	with("POST /api/seen", d.seen)
 	d.ruling(with)
 	with("GET /api/services", d.services)

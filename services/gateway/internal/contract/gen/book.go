@@ -64,6 +64,7 @@ var words = map[string][]string{
 	"wire.Body.Scopes":       {"once", "session"},
 	"wire.Interaction.State": {wire.StatePending, wire.StateClosed},
 	"wire.Closed.State":      {wire.StateClosed},
+	"wire.Alerts.Notifier":   {wire.NotifierAnswered, wire.NotifierSilent},
 	"wire.AskReply.Status":   {wire.AskDecided, wire.AskPending},
 	"wire.Error.Code":        codes(),
 	"wire.NewRule.Effect":    {wire.RuleAllow, wire.RuleDeny},

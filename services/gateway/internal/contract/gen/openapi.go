@@ -268,6 +268,7 @@ func routes(b *book) []route {
 		{method: "GET", path: "/api/interactions/{id}", id: "getInteraction", doc: "Reads one, by its id or key.", ok: of[wire.Interaction](b), errs: []int{400, 404}},
 		{method: "POST", path: "/api/interactions/{id}/decision", id: "decide", doc: "Decides one. Every attempt gets a receipt; who was too late gets the winner's decision.", body: decision, ok: of[wire.Receipt](b), errs: []int{404, 409, 410}},
 		{method: "GET", path: "/api/interactions/{id}/audience", id: "getAudience", doc: "Tells whoever may decide it who else may, by their roles.", ok: of[wire.Audience](b), errs: []int{403, 404}},
+		{method: "GET", path: "/api/interactions/{id}/alerts", id: "getAlerts", doc: "Tells whoever may decide it who was alerted elsewhere, when and by what, what the providers said, why somebody was not, and what comes next.", ok: of[wire.Alerts](b), errs: []int{403, 404, 503}},
 		{method: "POST", path: "/api/seen", id: "seen", doc: "Says what a person has before their eyes; a notifier waits a little with it then. What the person may not answer, and what does not wait, is passed over.", body: of[wire.Seen](b), ok: ok},
 		{method: "GET", path: "/api/rules", id: "listRules", doc: "Lists the rules, those in force first.", ok: of[wire.RuleList](b)},
 		{method: "POST", path: "/api/rules/preview", id: "previewRule", doc: "Says what a rule would be and what it would decide. Nothing is made.", body: rule, ok: of[wire.RulePreview](b), errs: []int{404}},

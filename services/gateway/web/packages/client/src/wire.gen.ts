@@ -655,6 +655,85 @@ export interface Policy {
   edited?: string;
 }
 /**
+ * AlertClaim says that a recipient looks after an interaction: until then nobody else is told who was not told yet.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AlertClaim".
+ */
+export interface AlertClaim {
+  by: string;
+  until: Time;
+}
+/**
+ * AlertDelivery is one alert to one address.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AlertDelivery".
+ */
+export interface AlertDelivery {
+  /**
+   * its occasion, for example step1, reminder or closed
+   */
+  step: string;
+  /**
+   * recipient/channel, or a channel alone
+   */
+  address: string;
+  /**
+   * channel_type is the kind of channel, for example mail, where that is known.
+   */
+  channel_type?: string;
+  /**
+   * state is planned, claimed (being sent), sent, retracted, failed (refused), dead (given up), or skipped (never to be sent).
+   */
+  state: string;
+  due_at: Time;
+  sent_at?: Time;
+  tries: number;
+  /**
+   * said is what the provider said, problem what went wrong last or why nothing is sent, held why it was or is put off. Texts are for people.
+   */
+  said?: string;
+  problem?: string;
+  held?: string;
+  /**
+   * digest: it went out in one message with others.
+   */
+  digest?: boolean;
+  /**
+   * uncertain: it may have arrived without our knowing.
+   */
+  uncertain?: boolean;
+}
+/**
+ * Alerts is what became, or will become, of the alerts about an interaction.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Alerts".
+ */
+export interface Alerts {
+  /**
+   * the interaction's
+   */
+  key: string;
+  /**
+   * notifier is answered, or silent where no notifier was there to ask: then nothing is known, and everything but key is empty.
+   */
+  notifier?: "answered" | "silent";
+  planned_at?: Time;
+  /**
+   * route is the one it follows: absent without routes, "none" where none matches.
+   */
+  route?: string;
+  outcome?: Outcome;
+  over_at?: Time;
+  claim?: AlertClaim;
+  /**
+   * deliveries are in the order of time.
+   */
+  deliveries: null | AlertDelivery[];
+}
+/**
  * An answer in parts: chosen values or labels, free text, or both.
  *
  * This interface was referenced by `Wire`'s JSON-Schema

@@ -1,0 +1,64 @@
+// Package alerts asks the notifier of a tenant what became of the alerts about an
+// interaction. What was told to whom stands in the notifier's own ledger.
+package alerts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+// wait is how long a notifier has for its answer.
+const wait = 4 * time.Second
+
+// Desk asks.
+type Desk struct {
+	Conn *nats.Conn    // not closed here
+	Wait time.Duration // 0: the default
+}
+
+// Of tells what became of the alerts about the interaction of a key. Silence is no
+// error: a notifier need not be there.
+func (d *Desk) Of(ctx context.Context, key string) (*wire.Alerts, error) {
+	ref, ok := subject.ParseRef(key)
+	if !ok {
+		return nil, fmt.Errorf("alerts: %q is not the key of an interaction", key)
+	}
+	raw, err := hitl.Marshal(wire.AlertsCall{Key: key})
+	if err != nil {
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	limit := d.Wait
+	if limit == 0 {
+		limit = wait
+	}
+	asked, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	m, err := d.Conn.RequestWithContext(asked, subject.Alerts(ref.Tenant, wire.VerbExplain), raw)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
+	case err != nil:
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	var out wire.Alerts
+	if err := json.Unmarshal(m.Data, &out); err != nil {
+		return nil, fmt.Errorf("alerts: the notifier's answer cannot be read: %w", err)
+	}
+	if out.Key != key {
+		return nil, errors.New("alerts: the notifier's answer is about something else")
+	}
+	out.Notifier = wire.NotifierAnswered
+	if out.Deliveries == nil {
+		out.Deliveries = []wire.AlertDelivery{}
+	}
+	return &out, nil
+}
