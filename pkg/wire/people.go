@@ -21,6 +21,8 @@ const AllProjects = "*"
 type Grant struct {
 	Role     string   `json:"role"`
 	Projects []string `json:"projects"` // ids, or AllProjects
+	// Tenants are those that it holds in; absent: in all of them.
+	Tenants []string `json:"tenants,omitempty"`
 }
 
 // User is somebody who may sign in.

@@ -227,7 +227,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.svc = svc.New(svc.Options{
-		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Logger: o.Logger, BaseURL: g.base,
+		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Logger: o.Logger, BaseURL: g.base, Tenant: o.Tenant,
 	})
 	if o.TestLogin != "" {
 		return g, g.testLogin(ctx, o.TestLogin)

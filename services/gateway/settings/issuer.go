@@ -24,13 +24,17 @@ func (f *issuerFlags) add(fs *settings.Set) {
 	fs.StringVar(&f.ClientID, "oidc-client-id", "", "`id` of this gateway at the issuer")
 	fs.StringVar(&f.secretFile, "oidc-secret-file", "", "`file` with the client secret")
 	fs.StringVar(&f.GroupsClaim, "oidc-groups-claim", "", "`claim` that lists a person's groups (default \"groups\")")
-	fs.List("oidc-role", "`GROUP=ROLE:PROJECT[,PROJECT]`: what a group may do; '*' is every group, and every project; may be repeated", func(s string) error {
-		group, grant, ok := strings.Cut(s, "=")
-		name, projects, ok2 := strings.Cut(grant, ":")
+	fs.List("oidc-role", "`GROUP=ROLE[@TENANT]:PROJECT[,PROJECT]`: what a group may do; '*' is every group, and every project; without a tenant it holds in all; may be repeated", func(s string) error {
+		group, what, ok := strings.Cut(s, "=")
+		name, projects, ok2 := strings.Cut(what, ":")
 		if !ok || !ok2 || group == "" || name == "" || projects == "" {
-			return errors.New("want GROUP=ROLE:PROJECT[,PROJECT]")
+			return errors.New("want GROUP=ROLE[@TENANT]:PROJECT[,PROJECT]")
 		}
-		f.Roles[group] = append(f.Roles[group], wire.Grant{Role: name, Projects: strings.Split(projects, ",")})
+		grant := wire.Grant{Role: name, Projects: strings.Split(projects, ",")}
+		if role, tenant, bound := strings.Cut(name, "@"); bound {
+			grant.Role, grant.Tenants = role, []string{tenant}
+		}
+		f.Roles[group] = append(f.Roles[group], grant)
 		return nil
 	})
 }

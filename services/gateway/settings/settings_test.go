@@ -100,12 +100,13 @@ func TestIssuerFlags(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, none)
 	o, err := read("-oidc-issuer", "https://login.example", "-oidc-client-id", "b", "-oidc-secret-file", secret,
-		"-oidc-role", "ops=approver:shop,bank", "-oidc-role", "ops=responder:*", "-oidc-role", "*=viewer:*")
+		"-oidc-role", "ops=approver:shop,bank", "-oidc-role", "ops=responder:*", "-oidc-role", "*=viewer:*", "-oidc-role", "acme=admin@acme:*")
 	require.NoError(t, err)
 	require.Equal(t, "s3cret", o.Secret)
 	require.Equal(t, map[string][]wire.Grant{
 		"ops": {{Role: "approver", Projects: []string{"shop", "bank"}}, {Role: "responder", Projects: []string{"*"}}},
 		"*":   {{Role: "viewer", Projects: []string{"*"}}},
+		"acme": {{Role: "admin", Projects: []string{"*"}, Tenants: []string{"acme"}}},
 	}, o.Roles)
 	for name, args := range map[string][]string{
 		"a role without an issuer":     {"-oidc-role", "ops=approver:shop"},

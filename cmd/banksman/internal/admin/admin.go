@@ -157,8 +157,8 @@ func loopback(host string) bool {
 	return host == "127.0.0.1" || host == "localhost" || host == "::1"
 }
 
-// grants are the flags --role and --project.
-type grants struct{ roles, projects []string }
+// grants are the flags --role, --project and --tenant.
+type grants struct{ roles, projects, tenants []string }
 
 func (c *command) grants() *grants {
 	g := &grants{}
@@ -173,6 +173,7 @@ func (c *command) grants() *grants {
 	}
 	c.flags.Func("role", "viewer, responder, approver or admin; may be repeated", collect(&g.roles))
 	c.flags.Func("project", "`project` the roles are for, or '*' for all; may be repeated", collect(&g.projects))
+	c.flags.Func("tenant", "`tenant` the roles hold in; without it they hold in all; may be repeated", collect(&g.tenants))
 	return g
 }
 
@@ -185,7 +186,7 @@ func (g *grants) list() ([]wire.Grant, error) {
 	}
 	var list []wire.Grant
 	for _, r := range g.roles {
-		list = append(list, wire.Grant{Role: r, Projects: g.projects})
+		list = append(list, wire.Grant{Role: r, Projects: g.projects, Tenants: g.tenants})
 	}
 	return list, nil
 }
@@ -194,7 +195,11 @@ func (g *grants) list() ([]wire.Grant, error) {
 func words(list []wire.Grant) string {
 	var parts []string
 	for _, g := range list {
-		parts = append(parts, g.Role+" of "+strings.Join(g.Projects, ","))
+		part := g.Role + " of " + strings.Join(g.Projects, ",")
+		if len(g.Tenants) > 0 {
+			part += " in " + strings.Join(g.Tenants, ",")
+		}
+		parts = append(parts, part)
 	}
 	return cell(strings.Join(parts, "; "))
 }

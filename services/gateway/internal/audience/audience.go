@@ -26,12 +26,12 @@ func Of(ctx context.Context, store *auth.Store, ix *wire.Interaction, sess *auth
 	}
 	out := &wire.Audience{Deciders: []wire.Person{}}
 	tell := func(id, name string, rights role.Set) {
-		switch _, decides := rights.Decides(ix.Kind, ix.ProjectID); {
+		switch _, decides := rights.Decides(ix.Kind, ix.Tenant, ix.ProjectID); {
 		case decides && len(out.Deciders) < most:
 			out.Deciders = append(out.Deciders, wire.Person{ID: id, Name: name, You: sess.Person.Kind == "person" && id == sess.Person.ID})
 		case decides:
 			out.More++
-		case rights.Sees(ix.ProjectID):
+		case rights.Sees(ix.Tenant, ix.ProjectID):
 			out.Viewers++
 		}
 	}
@@ -46,7 +46,7 @@ func Of(ctx context.Context, store *auth.Store, ix *wire.Interaction, sess *auth
 		if t.RevokedAt != nil || !time.Now().Before(t.ExpiresAt) || t.Owner == ix.Owner {
 			continue
 		}
-		if _, ok := role.Set(t.Roles).Decides(ix.Kind, ix.ProjectID); ok {
+		if _, ok := role.Set(t.Roles).Decides(ix.Kind, ix.Tenant, ix.ProjectID); ok {
 			out.Programs++
 		}
 	}

@@ -32,7 +32,7 @@ func (d *Door) ask(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 		ProjectID string `json:"project_id"`
 	}
 	_ = json.Unmarshal(raw, &about) // what is wrong with it is said below
-	if !sess.Rights.Sees(about.ProjectID) {
+	if !sess.Rights.Sees(d.Tenant, about.ProjectID) {
 		fail(w, http.StatusForbidden, string(hitl.Forbidden), "you have no role in this project")
 		return
 	}

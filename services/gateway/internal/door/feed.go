@@ -32,7 +32,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	box := newMailbox[note](d.Limits.Queue)
 	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame)) })()
 	from := r.Header.Get("Last-Event-ID")
-	cut := sight.NewFrames(sess.Rights, d.desk.Project)
+	cut := sight.NewFrames(sess.Rights, d.desk.Place)
 	if cut != nil {
 		from = "" // what is hidden may have changed meanwhile: the whole again
 	}

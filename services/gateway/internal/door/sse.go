@@ -154,7 +154,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		if sess.Rights.All() {
 			return events
 		}
-		return sight.Events(sess.Rights, d.desk.Project(key), events)
+		return sight.Events(sess.Rights, d.desk.Place(key), events)
 	}
 	stored = cut(stored)
 	o := d.begin(w)

@@ -8,6 +8,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
 // resolve finds whom an attempt means, also where this gateway has not heard of
@@ -45,6 +46,9 @@ func (e *Engine) elsewhere(ctx context.Context, id string) (subject.Ref, error) 
 		if err != nil {
 			return subject.Ref{}, api.ErrNotFound
 		}
+		if _, _, bad := record.Examine(&e.policy, at.Ref(), *m); bad != nil {
+			return subject.Ref{}, api.ErrNotFound
+		}
 		return at.Ref(), nil
 	}
 	if !errors.Is(err, journal.ErrNotFound) {
@@ -59,8 +63,8 @@ func (e *Engine) elsewhere(ctx context.Context, id string) (subject.Ref, error) 
 		return subject.Ref{}, err
 	}
 	raw, err := w.Request()
-	if err != nil || raw == nil {
-		return subject.Ref{}, api.ErrNotFound // only its digest was kept
+	if err != nil || raw == nil || w.Outcome == hitl.InvalidIX {
+		return subject.Ref{}, api.ErrNotFound // an id that its sender chose
 	}
 	r, err := hitl.ParseRequest(raw)
 	if err != nil {

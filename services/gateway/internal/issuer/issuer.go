@@ -200,7 +200,9 @@ func (i *Issuer) roles(claim json.RawMessage) role.Set {
 	return set
 }
 
-func key(g wire.Grant) []string { return append([]string{g.Role}, g.Projects...) }
+func key(g wire.Grant) []string {
+	return slices.Concat([]string{g.Role}, g.Projects, []string{"@"}, g.Tenants)
+}
 
 // SameRoles reports whether two sets are the same, in the order of this package.
 func SameRoles(a, b role.Set) bool {

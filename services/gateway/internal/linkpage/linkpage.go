@@ -183,7 +183,7 @@ func (p *Page) look(ctx context.Context, token string) (view, int) {
 		return away, http.StatusServiceUnavailable
 	}
 	// Detail follows the right to decide, as it is now.
-	if _, ok := may.Decides(ix.Kind, ix.ProjectID); !ok {
+	if _, ok := may.Decides(ix.Kind, ix.Tenant, ix.ProjectID); !ok {
 		return view{Problem: unknownLink}, http.StatusNotFound
 	}
 	v := view{Ix: ix, Name: who.Name, Review: "/#/i/" + t.Key}

@@ -32,7 +32,7 @@ func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
 	default:
 		return refuse("only people, services and rules decide")
 	}
-	if !a.Rights.Sees(r.ProjectID) {
+	if !a.Rights.Sees(r.Tenant, r.ProjectID) {
 		rec := api.Failure(api.ErrNotFound)
 		return "", &rec
 	}
@@ -40,7 +40,7 @@ func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
 	if subject.Token(api.Owner(a.Principal)) == owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == owner || a.AskedFor != "" && subject.Token(a.AskedFor) == owner {
 		return refuse("an owner cannot decide its own request")
 	}
-	by, ok := a.Rights.Decides(r.Kind, r.ProjectID)
+	by, ok := a.Rights.Decides(r.Kind, r.Tenant, r.ProjectID)
 	if !ok {
 		return refuse("none of your roles decides this kind of request in this project")
 	}

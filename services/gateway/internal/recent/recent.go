@@ -52,21 +52,15 @@ func (l *List) Newest(n int) []*wire.Closed {
 	return out
 }
 
-// ByPlainID finds those with an id, which several owners may have used. What
-// was refused was nobody's to name, and counts only where nothing else does.
+// ByPlainID finds those with an id, which several owners may have used. What was
+// refused has an id that its sender chose, another tenant's if it likes: it is found
+// by its key only, so that nobody learns what else has that id.
 func (l *List) ByPlainID(id string) []subject.Ref {
-	var refs, refused []subject.Ref
+	var refs []subject.Ref
 	for _, ref := range l.order {
-		switch c := l.byRef[ref]; {
-		case c.RequestID != id:
-		case c.Outcome == hitl.InvalidIX:
-			refused = append(refused, ref)
-		default:
+		if c := l.byRef[ref]; c.RequestID == id && c.Outcome != hitl.InvalidIX {
 			refs = append(refs, ref)
 		}
-	}
-	if refs == nil {
-		return refused
 	}
 	return refs
 }

@@ -41,7 +41,7 @@ func TestWhoMayDecideWhat(t *testing.T) {
 			s := role.Set{{Role: name, Projects: at.projects}}
 			for _, kind := range []string{hitl.KindApproval, hitl.KindQuestion, hitl.KindForm, "unheard-of", ""} {
 				t.Run(fmt.Sprintf("%s of %q, kind %q in %q", name, at.projects, kind, at.project), func(t *testing.T) {
-					by, ok := s.Decides(kind, at.project)
+					by, ok := s.Decides(kind, "default", at.project)
 					want := false
 					for _, k := range kinds {
 						want = want || k == kind
@@ -50,13 +50,13 @@ func TestWhoMayDecideWhat(t *testing.T) {
 					if ok {
 						require.Equal(t, name, by)
 					}
-					require.Equal(t, at.inside, s.Sees(at.project))
+					require.Equal(t, at.inside, s.Sees("default", at.project))
 				})
 			}
 		}
 	}
-	require.False(t, role.Set{{Role: "root", Projects: []string{wire.AllProjects}}}.Sees("shop"), "a role that nobody knows is none")
-	require.False(t, role.Set(nil).Sees(""))
+	require.False(t, role.Set{{Role: "root", Projects: []string{wire.AllProjects}}}.Sees("default", "shop"), "a role that nobody knows is none")
+	require.False(t, role.Set(nil).Sees("default", ""))
 }
 
 func TestWhatElseARoleMayDo(t *testing.T) {
@@ -75,8 +75,8 @@ func TestWhatElseARoleMayDo(t *testing.T) {
 		{"admin", of(wire.RoleAdmin, "*"), true, true, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.reads, c.set.Reads("shop"))
-			require.Equal(t, c.approves, c.set.Approves("shop"))
+			require.Equal(t, c.reads, c.set.Reads("default", "shop"))
+			require.Equal(t, c.approves, c.set.Approves("default", "shop"))
 			require.Equal(t, c.manages, c.set.Manages())
 			require.Equal(t, c.hidesNo, c.set.All())
 		})
@@ -98,6 +98,8 @@ func TestCheck(t *testing.T) {
 		"unknown role":         {of("root", "*"), "roles.0.role"},
 		"no project":           {of(wire.RoleViewer), "roles.0.projects"},
 		"project without name": {of(wire.RoleViewer, "a", ""), "roles.0.projects"},
+		"tenant of no name":    {role.Set{{Role: wire.RoleViewer, Projects: []string{"*"}, Tenants: []string{"a b"}}}, "roles.0.tenants"},
+		"no tenant":            {role.Set{{Role: wire.RoleViewer, Projects: []string{"*"}, Tenants: []string{}}}, "roles.0.tenants"},
 		"too many":             {make(role.Set, 33), "roles"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,4 +108,20 @@ func TestCheck(t *testing.T) {
 			require.Equal(t, c.field, inv.Fields[0].Field)
 		})
 	}
+}
+
+// A grant that names tenants holds in no other one, and in nothing that belongs to
+// all of them.
+func TestARoleOfATenantEndsThere_D3_07(t *testing.T) {
+	t.Parallel()
+	s := role.Set{{Role: wire.RoleAdmin, Projects: []string{wire.AllProjects}, Tenants: []string{"acme"}}}
+	require.Nil(t, s.Check("roles"))
+	for tenant, inside := range map[string]bool{"acme": true, "other": false, "Acme": false, "": false} {
+		_, decides := s.Decides(hitl.KindApproval, tenant, "shop")
+		require.Equal(t, []bool{inside, inside, inside, inside, inside},
+			[]bool{decides, s.Sees(tenant, "shop"), s.Reads(tenant, ""), s.Approves(tenant, "shop"), s.Administers(tenant, "shop")}, tenant)
+	}
+	require.False(t, s.Manages(), "people belong to all tenants")
+	require.False(t, s.All())
+	require.True(t, append(s, role.Everything()...).All())
 }

@@ -149,7 +149,7 @@ func (d *Desk) compare(ctx context.Context, sess *auth.Session, r *wire.Rule, st
 	look := 0
 	for i := range list {
 		ix := &list[i]
-		_, decides := sess.Rights.Decides(ix.Kind, ix.ProjectID)
+		_, decides := sess.Rights.Decides(ix.Kind, ix.Tenant, ix.ProjectID)
 		if !decides || rule.Unlike(&r.Match, &ix.Summary) {
 			continue
 		}
@@ -264,7 +264,7 @@ func (d *Desk) apply(ctx context.Context, r *wire.Rule, t wire.RuleTarget) wire.
 func (d *Desk) List(sess *auth.Session) []wire.Rule {
 	out := []wire.Rule{}
 	for _, r := range d.Book.all() {
-		_, decides := sess.Rights.Decides(r.Match.Kind, r.Match.ProjectID)
+		_, decides := sess.Rights.Decides(r.Match.Kind, r.Match.Tenant, r.Match.ProjectID)
 		if !decides && !mine(sess, &r) {
 			continue
 		}
@@ -281,7 +281,7 @@ func mine(sess *auth.Session, r *wire.Rule) bool {
 // mayRevoke reports whether somebody may end a rule: who made it, and an admin of
 // what it is about.
 func mayRevoke(sess *auth.Session, r *wire.Rule) bool {
-	return sess.Person.Kind == "person" && (mine(sess, r) || sess.Rights.Administers(r.Match.ProjectID))
+	return sess.Person.Kind == "person" && (mine(sess, r) || sess.Rights.Administers(r.Match.Tenant, r.Match.ProjectID))
 }
 
 // Revoke ends a rule, at once and on every gateway.

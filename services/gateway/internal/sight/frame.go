@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 )
@@ -11,18 +12,18 @@ import (
 // Frames cuts the encoded frames of one reader, in their order. It is for one
 // goroutine at a time.
 type Frames struct {
-	set     role.Set
-	project func(session string) string
-	told    map[string]bool // sessions that the reader has heard of
+	set   role.Set
+	place func(session string) Place
+	told  map[string]bool // sessions that the reader has heard of
 }
 
 // NewFrames makes the cutter of a reader, nil for one from whom nothing is
-// hidden. project tells the project of a session by its key.
-func NewFrames(s role.Set, project func(session string) string) *Frames {
+// hidden. place tells where a session belongs, by its key.
+func NewFrames(s role.Set, place func(session string) Place) *Frames {
 	if s.All() {
 		return nil
 	}
-	return &Frames{set: s, project: project, told: map[string]bool{}}
+	return &Frames{set: s, place: place, told: map[string]bool{}}
 }
 
 // Cut returns what the reader gets of a frame, nil for nothing.
@@ -54,7 +55,7 @@ func (f *Frames) Cut(raw []byte) []byte {
 		if json.Unmarshal(raw, &ev) != nil {
 			return nil
 		}
-		ev.Events = Events(f.set, f.project(ev.SessionKey), ev.Events)
+		ev.Events = Events(f.set, f.place(ev.SessionKey), ev.Events)
 		out = ev
 	case wire.TypeDelivery:
 		out = f.delivery(raw)
@@ -89,11 +90,17 @@ func (f *Frames) state(raw []byte) any {
 
 func (f *Frames) delivery(raw []byte) any {
 	var d wire.Delivery
-	if json.Unmarshal(raw, &d) != nil || !f.set.Sees(d.ProjectID) {
+	if json.Unmarshal(raw, &d) != nil || !f.set.Sees(of(d.Key), d.ProjectID) {
 		return nil
 	}
-	if !detail(f.set, d.Kind, d.ProjectID) {
+	if !detail(f.set, d.Kind, of(d.Key), d.ProjectID) {
 		d.Detail = ""
 	}
 	return d
+}
+
+// of is the tenant of an interaction by its key.
+func of(key string) string {
+	ref, _ := subject.ParseRef(key)
+	return ref.Tenant
 }

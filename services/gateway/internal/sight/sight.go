@@ -11,14 +11,14 @@ import (
 )
 
 // detail reports whether s may see what an interaction is about.
-func detail(s role.Set, kind, project string) bool {
-	_, ok := s.Decides(kind, project)
+func detail(s role.Set, kind, tenant, project string) bool {
+	_, ok := s.Decides(kind, tenant, project)
 	return ok
 }
 
 // summary is what s may see of an interaction of a project that s sees.
 func summary(s role.Set, sum wire.Summary) wire.Summary {
-	if detail(s, sum.Kind, sum.ProjectID) {
+	if detail(s, sum.Kind, sum.Tenant, sum.ProjectID) {
 		return sum
 	}
 	// The agent's title repeats commands and paths, and so does the sentence
@@ -39,7 +39,7 @@ func plain(sum *wire.Summary) string {
 
 // decision is what s may see of an answer: who gave one, when, and which it is.
 func decision(s role.Set, sum *wire.Summary, d *hitl.Decision) *hitl.Decision {
-	if d == nil || detail(s, sum.Kind, sum.ProjectID) {
+	if d == nil || detail(s, sum.Kind, sum.Tenant, sum.ProjectID) {
 		return d
 	}
 	return &hitl.Decision{
@@ -49,7 +49,7 @@ func decision(s role.Set, sum *wire.Summary, d *hitl.Decision) *hitl.Decision {
 }
 
 func trail(s role.Set, sum *wire.Summary, acks []hitl.Ack) []hitl.Ack {
-	if detail(s, sum.Kind, sum.ProjectID) {
+	if detail(s, sum.Kind, sum.Tenant, sum.ProjectID) {
 		return acks
 	}
 	var out []hitl.Ack
@@ -65,7 +65,7 @@ func Interaction(s role.Set, ix wire.Interaction) (wire.Interaction, bool) {
 	if s.All() {
 		return ix, true
 	}
-	if !s.Sees(ix.ProjectID) {
+	if !s.Sees(ix.Tenant, ix.ProjectID) {
 		return wire.Interaction{}, false
 	}
 	body := ix.Body
@@ -92,17 +92,17 @@ func State(s role.Set, st wire.ProcessState) (wire.ProcessState, bool) {
 	listed := len(st.PendingRequests)
 	pending := make([]wire.Summary, 0, listed)
 	for _, sum := range st.PendingRequests {
-		if s.Sees(sum.ProjectID) {
+		if s.Sees(sum.Tenant, sum.ProjectID) {
 			pending = append(pending, summary(s, sum))
 		}
 	}
 	var ended []wire.Closed
 	for _, c := range st.Closed {
-		if s.Sees(c.ProjectID) {
+		if s.Sees(c.Tenant, c.ProjectID) {
 			ended = append(ended, closed(s, c))
 		}
 	}
-	sees := s.Sees(st.ProjectID)
+	sees := s.Sees(st.Tenant, st.ProjectID)
 	st.PendingRequests, st.PendingRequest, st.Closed = pending, nil, ended
 	if len(pending) < listed || !sees {
 		st.PendingCount = len(pending)
@@ -112,7 +112,7 @@ func State(s role.Set, st wire.ProcessState) (wire.ProcessState, bool) {
 		first.Body = nil
 		st.PendingRequest = &first
 	}
-	if !s.Reads(st.ProjectID) {
+	if !s.Reads(st.Tenant, st.ProjectID) {
 		st.SessionState = bare(st.SessionState, sees)
 	}
 	return st, sees || len(pending) > 0 || len(ended) > 0

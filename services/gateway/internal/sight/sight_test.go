@@ -16,6 +16,7 @@ import (
 // and so is what cannot be read.
 func TestWhatIsNotKnownIsWithheld(t *testing.T) {
 	t.Parallel()
+	at := sight.Place{Tenant: "default", Project: "shop"}
 	almost := role.Set{{Role: wire.RoleApprover, Projects: []string{"*"}}, {Role: wire.RoleResponder, Projects: []string{"shop"}}}
 	list := []wire.Event{
 		{Type: "of-a-later-version", Data: json.RawMessage(`{"text":"x"}`)},
@@ -23,11 +24,11 @@ func TestWhatIsNotKnownIsWithheld(t *testing.T) {
 		{Type: hitl.EventInteractionPending, Data: json.RawMessage(`1`)},
 		{Type: hitl.EventText, Data: json.RawMessage(`{"text":"x"}`)},
 	}
-	require.Equal(t, list, sight.Events(role.Everything(), "shop", list))
-	require.Equal(t, list[3:], sight.Events(almost, "shop", list))
+	require.Equal(t, list, sight.Events(role.Everything(), at, list))
+	require.Equal(t, list[3:], sight.Events(almost, at, list))
 
 	require.Nil(t, sight.NewFrames(role.Everything(), nil))
-	f := sight.NewFrames(almost, func(string) string { return "shop" })
+	f := sight.NewFrames(almost, func(string) sight.Place { return at })
 	for _, frame := range []string{``, `[]`, `{"type":"of-a-later-version"}`, `{"type":"process_state","pending_requests":1}`, `{"type":"event","events":1}`, `{"type":"delivery","key":1}`, `{"type":"active_processes","sessions":1}`} {
 		require.Nil(t, f.Cut([]byte(frame)), frame)
 	}

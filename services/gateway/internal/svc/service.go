@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
@@ -29,7 +30,7 @@ const (
 	closeWait = 2 * time.Second  // for the calls under way when Run ends
 )
 
-// Options wire a Service. All but LoginCallers are required.
+// Options wire a Service. All but LoginCallers and Tenant are required.
 type Options struct {
 	Conn   *nats.Conn // not closed here
 	Engine api.Engine
@@ -40,9 +41,11 @@ type Options struct {
 	Logger  *slog.Logger
 	// BaseURL is where login links point.
 	BaseURL *url.URL
-	// LoginCallers may ask for login links and begin terminal logins; default
-	// cli, the terminal of this machine.
+	// LoginCallers of Tenant may ask for login links and begin terminal logins:
+	// links sign in the owner of the installation, who is over all tenants. Default
+	// cli, the terminal of this machine, of the default tenant.
 	LoginCallers []string
+	Tenant       string
 }
 
 // Service answers calls while it runs.
@@ -70,6 +73,9 @@ type line struct {
 func New(o Options) *Service {
 	if o.LoginCallers == nil {
 		o.LoginCallers = []string{"cli"}
+	}
+	if o.Tenant == "" {
+		o.Tenant = bus.DefaultTenant
 	}
 	return &Service{Options: o, log: o.Logger.With("component", "svc"), callers: map[caller]*line{}}
 }

@@ -25,12 +25,17 @@ const maxList = 1000
 // was, a service that a notifier had asked, or the caller.
 func (s *Service) channel(c caller) string {
 	switch {
-	case slices.Contains(s.LoginCallers, c.name):
+	case s.terminal(c):
 		return "cli"
 	case c.name == notifier:
 		return "decider"
 	}
 	return "service:" + c.name
+}
+
+// terminal reports whether a caller may begin logins.
+func (s *Service) terminal(c caller) bool {
+	return c.tenant == subject.Token(s.Tenant) && slices.Contains(s.LoginCallers, c.name)
 }
 
 // call does one call. The reply, or what the caller is told instead.
@@ -165,7 +170,7 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 			return receipt(hitl.Receipt{Status: hitl.Forbidden, Error: "this caller brings no tickets"})
 		}
 		return s.Tickets.Decide(ctx, ticket.Use{
-			Token: in.Token, Via: wire.TicketChat, Person: in.Person, Key: in.ID, From: "caller " + c.name, Response: in.Response,
+			Token: in.Token, Via: wire.TicketChat, Person: in.Person, Key: in.ID, Tenant: c.tenant, From: "caller " + c.name, Response: in.Response,
 		}), nil
 	}
 	sess, refused := s.person(ctx, in.Token)
@@ -244,10 +249,10 @@ func (s *Service) export(ctx context.Context, c caller, body []byte) (any, *wire
 	if refused != nil {
 		return nil, refused
 	}
-	if !sess.Rights.Sees(ix.ProjectID) {
+	if !sess.Rights.Sees(ix.Tenant, ix.ProjectID) {
 		return nil, s.word("export", api.ErrNotFound)
 	}
-	if _, ok := sess.Rights.Decides(ix.Kind, ix.ProjectID); !ok {
+	if _, ok := sess.Rights.Decides(ix.Kind, ix.Tenant, ix.ProjectID); !ok {
 		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "none of your roles shows what this is about"}
 	}
 	ref, ok := subject.ParseRef(ix.Key)
@@ -275,7 +280,7 @@ func (s *Service) login(ctx context.Context, c caller, body []byte) (any, *wire.
 			return nil, bad(inv)
 		}
 	}
-	if !slices.Contains(s.LoginCallers, c.name) {
+	if !s.terminal(c) {
 		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "this caller may not begin a login"}
 	}
 	switch {

@@ -181,7 +181,7 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 			b.log.Warn("no ticket made", "interaction", in.Key, "error", err)
 			return refuse(hitl.Unavailable, "no ticket can be made now")
 		}
-		if _, ok := may.Decides(ix.Kind, ix.ProjectID); ok && !slices.Contains(people, id) {
+		if _, ok := may.Decides(ix.Kind, ix.Tenant, ix.ProjectID); ok && !slices.Contains(people, id) {
 			people = append(people, id)
 		}
 	}
@@ -274,6 +274,8 @@ type Use struct {
 	From string
 	// Key is the interaction that is meant, where the door says so.
 	Key string
+	// Tenant is whose notifier brings it, where one does.
+	Tenant string
 	hitl.Response
 }
 
@@ -305,7 +307,7 @@ func (b *Book) decide(ctx context.Context, u Use) *wire.Receipt {
 	case err != nil:
 		b.log.Warn("ticket not read", "error", err)
 		return told(hitl.Unavailable, "this cannot be decided now; try again")
-	case t.Via != u.Via || u.Key != "" && u.Key != t.Key:
+	case t.Via != u.Via || u.Key != "" && u.Key != t.Key || u.Tenant != "" && !strings.HasPrefix(t.Key, u.Tenant+"."):
 		return told(hitl.Forbidden, "the token is for something else")
 	case u.Decision != hitl.VerbAllow && u.Decision != hitl.VerbDeny:
 		return &wire.Receipt{Receipt: api.Invalid(hitl.Invalid("decision", "must be allow or deny"))}

@@ -41,7 +41,7 @@ func (d *Desk) Start(ctx context.Context, sess *auth.Session, in wire.Client) wi
 		rec.Receipt = Invalid(inv)
 		return rec
 	}
-	if !sess.Rights.Approves(st.ProjectID) {
+	if !sess.Rights.Approves(st.Tenant, st.ProjectID) {
 		rec.Status, rec.Error = hitl.Forbidden, "none of your roles starts sessions in this project"
 		return rec
 	}
@@ -78,13 +78,13 @@ func (d *Desk) Send(ctx context.Context, sess *auth.Session, kind string, in wir
 		return rec
 	}
 	if !sess.Rights.All() {
-		key, project, err := d.project(sess, in.SessionID)
+		key, at, err := d.place(sess, in.SessionID)
 		if err != nil {
 			rec.Status, rec.Error = d.Describe(err, "session")
 			return rec
 		}
 		// A mode can approve everything in advance.
-		if may := sess.Rights.Reads(project); !may || kind == hitl.CommandSetMode && !sess.Rights.Approves(project) {
+		if may := sess.Rights.Reads(at.Tenant, at.Project); !may || kind == hitl.CommandSetMode && !sess.Rights.Approves(at.Tenant, at.Project) {
 			rec.Status, rec.Error = hitl.Forbidden, "none of your roles does this in this project"
 			return rec
 		}

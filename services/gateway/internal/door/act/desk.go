@@ -59,30 +59,30 @@ func Sign(a *api.Attempt, sess *auth.Session, store *auth.Store) {
 	}
 }
 
-// project is the project of a session that a person sees, with its key. The
-// project of a session that is only known in the record is not known: those who
-// have all projects may read it.
-func (d *Desk) project(sess *auth.Session, idOrKey string) (key, project string, err error) {
+// place is where a session that a person sees belongs, with its key. The place of
+// a session that is only known in the record is not known: those who have all
+// projects of all tenants may read it.
+func (d *Desk) place(sess *auth.Session, idOrKey string) (key string, at sight.Place, err error) {
 	if key, err = d.Engine.ResolveSession(idOrKey); err != nil || sess.Rights.All() {
-		return key, "", err
+		return key, at, err
 	}
 	st, _ := d.Engine.Session(key)
 	if _, ok := sight.State(sess.Rights, st); !ok {
-		return "", "", api.ErrNotFound
+		return "", at, api.ErrNotFound
 	}
-	return key, st.ProjectID, nil
+	return key, sight.Place{Tenant: st.Tenant, Project: st.ProjectID}, nil
 }
 
 // Session finds a session that a person sees, by id or key.
 func (d *Desk) Session(sess *auth.Session, idOrKey string) (key string, err error) {
-	key, _, err = d.project(sess, idOrKey)
+	key, _, err = d.place(sess, idOrKey)
 	return key, err
 }
 
-// Project is the project of a session by its key.
-func (d *Desk) Project(key string) string {
+// Place is where a session belongs, by its key.
+func (d *Desk) Place(key string) sight.Place {
 	st, _ := d.Engine.Session(key)
-	return st.ProjectID
+	return sight.Place{Tenant: st.Tenant, Project: st.ProjectID}
 }
 
 // Describe words an error of the engine for people; details are logged only.

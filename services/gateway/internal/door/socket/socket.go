@@ -231,7 +231,7 @@ func (s *socket) signIn() (api.Watch, bool) {
 	sess.From = s.from
 	s.mu.Lock()
 	s.session, s.held = sess, true // hello comes before everything else
-	s.frames = sight.NewFrames(sess.Rights, o.Desk.Project)
+	s.frames = sight.NewFrames(sess.Rights, o.Desk.Place)
 	s.next = time.Now().Add(jitter(o.Limits.Ping))
 	s.mu.Unlock()
 	select {

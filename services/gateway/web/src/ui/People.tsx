@@ -13,7 +13,7 @@ const notes: Record<string, string> = {
 };
 
 export function grants(list: readonly Grant[]): string {
-  return list.map((g) => `${g.role} of ${(g.projects ?? []).includes("*") ? "everything" : (g.projects ?? []).join(", ")}`).join("; ");
+  return list.map((g) => `${g.role} of ${(g.projects ?? []).includes("*") ? "everything" : (g.projects ?? []).join(", ")}${g.tenants === undefined ? "" : ` in ${g.tenants.join(", ")}`}`).join("; ");
 }
 
 function problemOf(e: unknown): string {
@@ -149,7 +149,12 @@ export function Tokens({ now }: { now: number }) {
 
 function grantsOf(f: FormData): Grant[] {
   const projects = f.getAll("projects").map(String);
-  return f.getAll("role").map((role, i) => ({ role: String(role), projects: (projects[i] ?? "").split(/[\s,]+/).filter((p) => p !== "") }));
+  const tenants = f.getAll("tenants").map((t) => names(String(t)));
+  return f.getAll("role").map((role, i) => ({ role: String(role), projects: names(projects[i] ?? ""), ...((tenants[i] ?? []).length === 0 ? {} : { tenants: tenants[i] }) }));
+}
+
+function names(text: string): string[] {
+  return text.split(/[\s,]+/).filter((p) => p !== "");
 }
 
 /** As many roles as somebody has, each for projects of its own. */
@@ -162,6 +167,7 @@ function RoleFields({ now = [] }: { now?: readonly Grant[] }) {
         <div key={g.n} className="flex flex-wrap items-end gap-2">
           <Field id={`${id}-role-${g.n}`} label="Role"><select id={`${id}-role-${g.n}`} name="role" defaultValue={g.role} className={`${inputClass} min-h-11`}>{ROLES.map((r) => <option key={r} value={r} title={notes[r]}>{r}</option>)}</select></Field>
           <Field id={`${id}-projects-${g.n}`} label="Projects, * for all"><input id={`${id}-projects-${g.n}`} name="projects" defaultValue={(g.projects ?? []).join(", ")} required autoCapitalize="off" spellCheck={false} className={`${inputClass} min-h-11`} /></Field>
+          <input type="hidden" name="tenants" value={(g.tenants ?? []).join(",")} />
           {rows.length > 1 && <Button small look="quiet" aria-label={`Remove role ${i + 1}`} onClick={() => setRows(rows.filter((r) => r.n !== g.n))}>Remove</Button>}
         </div>
       ))}

@@ -82,6 +82,17 @@ describe("settings", () => {
     expect(h.api.calls).toContain('POST /api/users/ada {"roles":[{"role":"approver","projects":["shop","bank"]},{"role":"viewer","projects":["*"]}]}');
   });
 
+  it("keeps the tenants that a role is bound to when roles are changed", async () => {
+    const { h, user } = settings({ manages: true });
+    h.api.replies["GET /api/users"] = { users: [{ id: "ada", name: "Ada", roles: [{ role: "viewer", projects: ["*"] }, { role: "admin", projects: ["*"], tenants: ["acme", "b"] }], source: "invite", passkeys: 1, created: "2026-01-01T00:00:00Z" }] };
+    h.api.replies["POST /api/users/ada"] = {};
+    expect(await screen.findByTestId("user-ada")).toHaveTextContent("viewer of everything; admin of everything in acme, b");
+    const form = within((await screen.findByTestId("user-ada")).querySelector("form")!);
+    await user.selectOptions(form.getAllByLabelText("Role")[1]!, "approver");
+    await user.click(form.getByText("Change to these"));
+    expect(h.api.calls).toContain('POST /api/users/ada {"roles":[{"role":"viewer","projects":["*"]},{"role":"approver","projects":["*"],"tenants":["acme","b"]}]}');
+  });
+
   it("keeps what a person chooses for this browser", async () => {
     const { user } = settings();
     await user.click(await screen.findByRole("switch", { name: /Single keys/ }));

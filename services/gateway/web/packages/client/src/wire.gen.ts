@@ -147,6 +147,10 @@ export interface Grant {
    * ids, or AllProjects
    */
   projects: null | string[];
+  /**
+   * tenants are those that it holds in; absent: in all of them.
+   */
+  tenants?: string[];
 }
 /**
  * APITokenList are all tokens, newest first.
