@@ -199,6 +199,7 @@ func (e *estate) overHTTP(t *testing.T) {
 			{"POST", "/api/sessions/" + theirs + "s1/deny", `{"request_id":"%s"}`},
 			{"POST", "/api/sessions/%s/approve", `{"tool_call_id":"call-open"}`},
 			{"POST", "/api/sessions/%s/submit-answers", `{"tool_call_id":"call-open","answers":{"0":"x"}}`},
+			{"GET", "/api/interactions/%s/alerts", ""},
 			{"POST", "/api/seen", `{"requests":["%s"]}`},
 			{"POST", "/api/rules/preview", `{"request_id":"%s","digest":"` + digest + `","effect":"allow","pattern":"exact","scope":"session","expires_in":60}`},
 			{"DELETE", "/api/rules/%s", ""},

@@ -104,8 +104,8 @@ func TestIssuerFlags(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "s3cret", o.Secret)
 	require.Equal(t, map[string][]wire.Grant{
-		"ops": {{Role: "approver", Projects: []string{"shop", "bank"}}, {Role: "responder", Projects: []string{"*"}}},
-		"*":   {{Role: "viewer", Projects: []string{"*"}}},
+		"ops":  {{Role: "approver", Projects: []string{"shop", "bank"}}, {Role: "responder", Projects: []string{"*"}}},
+		"*":    {{Role: "viewer", Projects: []string{"*"}}},
 		"acme": {{Role: "admin", Projects: []string{"*"}, Tenants: []string{"acme"}}},
 	}, o.Roles)
 	for name, args := range map[string][]string{

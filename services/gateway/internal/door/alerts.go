@@ -11,14 +11,14 @@ import (
 // alertsOf tells whoever may decide an interaction who was alerted of it.
 func (d *Door) alertsOf(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 	ix, err := d.Engine.Interaction(r.Context(), r.PathValue("id"))
-	if err == nil && !sess.Rights.Sees(ix.ProjectID) {
+	if err == nil && !sess.Rights.Sees(ix.Tenant, ix.ProjectID) {
 		err = api.ErrNotFound
 	}
 	if err != nil {
 		d.engineError(w, err, "interaction")
 		return
 	}
-	if _, ok := sess.Rights.Decides(ix.Kind, ix.ProjectID); !ok {
+	if _, ok := sess.Rights.Decides(ix.Kind, ix.Tenant, ix.ProjectID); !ok {
 		fail(w, http.StatusForbidden, string(hitl.Forbidden), "who was alerted is told to those who may decide")
 		return
 	}
