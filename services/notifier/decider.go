@@ -19,7 +19,9 @@ import (
 type Decider struct {
 	// Name is a token, and none of a channel.
 	Name string `json:"name"`
-	// URL, Secrets and AllowPrivate are as a webhook's.
+	// Caller is the name of the NATS account that is asked. Without one the service is
+	// asked over HTTP: URL, Secrets and AllowPrivate are as a webhook's.
+	Caller       string   `json:"caller,omitempty"`
 	URL          Secret   `json:"url"`
 	Secrets      []Secret `json:"secrets"`
 	AllowPrivate bool     `json:"allow_private,omitempty"`
@@ -42,18 +44,35 @@ func (c *Config) checkDeciders() error {
 			return &ConfigError{Field: at + "name", Err: fmt.Errorf("%q stands twice, or is a channel", d.Name)}
 		}
 		names = append(names, d.Name)
-		if _, err := d.build("", nil, nil); err != nil {
+		if _, err := d.build(asks{}); err != nil {
 			return &ConfigError{Field: at + err.Field, Err: errors.New(err.Problem)}
 		}
 	}
 	return nil
 }
 
+// asks is what a decider needs to ask and to decide.
+type asks struct {
+	source, tenant string
+	gateway        func() decider.Gateway
+	bus            decider.Bus
+	clock          func() time.Time
+}
+
 // build makes the channel that asks the service.
-func (d *Decider) build(source string, gw func() decider.Gateway, clock func() time.Time) (*decider.Channel, *channel.FieldError) {
+func (d *Decider) build(by asks) (*decider.Channel, *channel.FieldError) {
 	o := decider.Options{
-		Options: webhook.Options{URL: string(d.URL), AllowPrivate: d.AllowPrivate, Source: source},
-		Token:   string(d.Token), Gateway: gw, Clock: clock,
+		Options: webhook.Options{URL: string(d.URL), AllowPrivate: d.AllowPrivate, Source: by.source},
+		Token:   string(d.Token), Gateway: by.gateway, Bus: by.bus, Clock: by.clock,
+	}
+	switch {
+	case d.Caller == "":
+	case d.URL != "" || len(d.Secrets) > 0 || d.AllowPrivate:
+		return nil, &channel.FieldError{Field: "caller", Problem: "stands beside url, secrets or allow_private: a service is asked over NATS or over HTTP"}
+	case !subject.ValidToken(d.Caller):
+		return nil, &channel.FieldError{Field: "caller", Problem: "is not the name of a caller (banksman creds --caller)"}
+	default:
+		o.Subject = subject.Decider(by.tenant, d.Caller)
 	}
 	for _, s := range d.Secrets {
 		o.Secrets = append(o.Secrets, string(s))
@@ -67,14 +86,14 @@ func (d *Decider) build(source string, gw func() decider.Gateway, clock func() t
 }
 
 // asking are the lanes of the deciders, whose channels the caller closes.
-func (c *Config) asking(source string, gw func() decider.Gateway, clock func() time.Time) (lanes []engine.Route, built []channel.Channel, err error) {
+func (c *Config) asking(by asks) (lanes []engine.Route, built []channel.Channel, err error) {
 	for _, d := range c.Deciders {
-		impl, fe := d.build(source, gw, clock)
+		impl, fe := d.build(by)
 		if fe != nil {
 			return nil, built, &ConfigError{Field: d.Name, Err: fe}
 		}
 		built = append(built, impl)
-		sum := sha256.Sum256([]byte(d.URL))
+		sum := sha256.Sum256([]byte(string(d.URL) + d.Caller))
 		lanes = append(lanes, engine.Route{Name: d.Name, Target: hex.EncodeToString(sum[:8]), Channel: impl})
 	}
 	return lanes, built, nil

@@ -106,6 +106,7 @@ func newBareBench(t *testing.T) *bench {
 	b := &bench{dir: t.TempDir()}
 	require.NoError(t, natsd.Write(natsd.Plan{
 		Dir: b.dir, Port: natsd.RandomPort, Durability: natsd.DurabilityRelaxed, Owners: []natsd.Owner{{Name: "agents"}},
+		Callers: []natsd.Caller{{Name: "policy"}, {Name: "other"}},
 	}))
 	b.start(t)
 	b.gw = journal.New(b.connect(t, bus.RoleGateway), journal.Options{})
@@ -129,7 +130,12 @@ func (b *bench) start(t *testing.T) {
 
 func (b *bench) connect(t *testing.T, role bus.Role) *nats.Conn {
 	t.Helper()
-	cred, err := bus.LoadCredentials(natsd.CredentialsFile(b.dir, role, "", ""))
+	return b.connectAs(t, role, "")
+}
+
+func (b *bench) connectAs(t *testing.T, role bus.Role, name string) *nats.Conn {
+	t.Helper()
+	cred, err := bus.LoadCredentials(natsd.CredentialsFile(b.dir, role, "", name))
 	require.NoError(t, err)
 	auth, err := cred.Auth()
 	require.NoError(t, err)

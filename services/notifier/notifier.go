@@ -119,7 +119,11 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		clock = engine.System{}
 	}
 	n.clock = clock
-	asking, built, err := o.Config.asking(eventSource(base, n.tenant), func() decider.Gateway { return n.desk }, clock.Now)
+	asking, built, err := o.Config.asking(asks{
+		source: eventSource(base, n.tenant), tenant: n.tenant, clock: clock.Now,
+		gateway: func() decider.Gateway { return n.desk },
+		bus:     func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) { return n.conn.RequestMsgWithContext(ctx, m) },
+	})
 	lanes = append(lanes, asking...)
 	n.lanes, n.built = len(lanes), append(n.built, built...)
 	if err != nil {

@@ -81,6 +81,8 @@ type Receipt struct {
 	Ref string `json:"ref,omitempty"`
 	// Said is the provider's answer in a few words, for people. No secret.
 	Said string `json:"said,omitempty"`
+	// Pass is of a service that was asked: it leaves the request to people.
+	Pass bool `json:"pass,omitempty"`
 }
 
 // Channel is a way out. It is safe for concurrent use.

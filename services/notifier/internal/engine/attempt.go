@@ -35,7 +35,7 @@ type result struct {
 // attempt it makes none, and records that.
 func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*ledger.Record, *result, error) {
 	if owed != nil {
-		return l.record(ctx, owed.mine, owed.next)
+		return l.recordAsked(ctx, owed.mine, owed.next)
 	}
 	e, now := l.e, l.e.Clock.Now()
 	next := r.Entry
@@ -46,7 +46,7 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 			return r, nil, err
 		}
 		other.Uncertain = next.Uncertain
-		return l.record(ctx, r, *other)
+		return l.recordAsked(ctx, r, *other)
 	}
 	until := now.Add(e.Lease).UTC()
 	next.State, next.By, next.Until = ledger.Claimed, e.Replica, &until
@@ -75,7 +75,7 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	receipt, failure := l.send(send, *r.Alert, r.Earlier)
 	cancel()
 	l.judge(ctx, r.Key, &next, receipt, failure)
-	return l.record(ctx, mine, next)
+	return l.recordAsked(ctx, mine, next)
 }
 
 // overFirst is why a retracted delivery was not sent.

@@ -181,8 +181,12 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	if now.Sub(stored) > late {
 		earliest = now.Add(settle)
 	}
+	asked := slices.ContainsFunc(p.Deliveries, func(d plan.Delivery) bool {
+		l := e.lane(d.Address)
+		return d.Wait > 0 && d.Skip == "" && (l == nil || !l.dropped.Load())
+	})
 	told := false
-	for _, d := range p.Deliveries {
+	for _, d := range peopleFirst(p.Deliveries) {
 		l := e.lane(d.Address)
 		if d.Skip != "" || l != nil && l.dropped.Load() {
 			continue
@@ -193,6 +197,9 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		}
 		told = true
 		due := d.Due
+		if !asked && !d.Early.IsZero() {
+			due = d.Early
+		}
 		if limit := now.Add(d.Due.Sub(ix.Created)); due.After(limit) && !plan.IsReminder(d.Step) {
 			due = limit // our clock is behind the server's
 		}

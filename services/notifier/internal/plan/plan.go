@@ -79,6 +79,8 @@ type Delivery struct {
 	Skip string `json:"skip,omitempty"`
 	// Wait is of a decider: for how long its answer counts.
 	Wait time.Duration `json:"wait,omitempty"`
+	// Early is when it would be due if no decider were asked; zero: at Due.
+	Early time.Time `json:"early,omitzero"`
 }
 
 // Names of steps. Those of a route are numbered: step1, step2, and in the second
@@ -139,9 +141,13 @@ func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
 				}
 				continue
 			}
-			due = later(due, answered)
+			d := Delivery{Step: "step" + step, Due: later(due, answered)}
+			if due.Before(answered) {
+				d.Early = due
+			}
 			for _, a := range p.addresses(s.To) {
-				out = append(out, Delivery{Step: "step" + step, Address: a, Due: due})
+				d.Address = a
+				out = append(out, d)
 			}
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/web"
 )
 
-// contentType is the structured form of CloudEvents.
-const contentType = "application/cloudevents+json; charset=utf-8"
+// ContentType is the structured form of CloudEvents.
+const ContentType = "application/cloudevents+json; charset=utf-8"
 
 // Secret prefixes and sizes, as Standard Webhooks wants them.
 const (
@@ -103,6 +103,19 @@ type event struct {
 	Data            any       `json:"data"`
 }
 
+// Event is the body of an alert, of a type and with data. The error is a
+// *channel.Problem.
+func Event(source string, a channel.Alert, typ string, data any) ([]byte, error) {
+	body, err := hitl.Marshal(event{
+		SpecVersion: "1.0", ID: a.ID, Source: source, Type: typ, Subject: a.Key,
+		Time: a.Time.UTC(), DataContentType: "application/json", Data: data,
+	})
+	if err != nil {
+		return nil, &channel.Problem{Text: "the event cannot be encoded", Class: channel.Refused}
+	}
+	return body, nil
+}
+
 // Send posts the alert once. The body and the id are the same at every
 // attempt; the timestamp, and with it the signature, is the attempt's own.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
@@ -115,16 +128,13 @@ func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, e
 
 // Post is Send with another type and other data. The response is a success.
 func (c *Channel) Post(ctx context.Context, a channel.Alert, typ string, data any) (*web.Response, error) {
-	body, err := hitl.Marshal(event{
-		SpecVersion: "1.0", ID: a.ID, Source: c.source, Type: typ, Subject: a.Key,
-		Time: a.Time.UTC(), DataContentType: "application/json", Data: data,
-	})
+	body, err := Event(c.source, a, typ, data)
 	if err != nil {
-		return nil, &channel.Problem{Text: "the event cannot be encoded", Class: channel.Refused}
+		return nil, err
 	}
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	head := http.Header{}
-	head.Set("Content-Type", contentType)
+	head.Set("Content-Type", ContentType)
 	head.Set("Webhook-Id", a.ID)
 	head.Set("Webhook-Timestamp", stamp)
 	head.Set("Webhook-Signature", c.sign(a.ID, stamp, body))
