@@ -36,12 +36,17 @@ func TestTheExampleDecider_B57_invariant4(t *testing.T) {
 	t.Parallel()
 	program := example(t, "decider")
 	h := newHome(t)
+	r := h.run("creds", "--caller", "reader")
+	require.Zero(t, r.code, r.stderr)
 	tm := newTeam(t, h)
 	in, token := tm.gateways[0], tm.tokens[0]
 	hook := newReceiver(t)
 	secret := "whsec_" + base64.StdEncoding.EncodeToString(hook.secret)
 	service := start(t, append(h.env, "DECIDER_SECRET="+secret), program,
 		"-listen", "127.0.0.1:0", "-rules", filepath.Join("..", "..", "..", "docs", "examples", "decider", "rules.json"))
+	rules := filepath.Join("..", "..", "..", "docs", "examples", "decider", "rules.json")
+	bus := start(t, h.env, program, "-creds", h.creds("caller-reader.json"), "-rules", rules)
+	bus.line(`asked on hitl\.decider\.default\.reader`)
 	at := service.line(`asked at (http://127\.0\.0\.1:\d+)`)[1]
 	code, body := in.call("POST", "/api/tokens", token, wire.NewAPIToken{
 		Name: "policy", Roles: []wire.Grant{{Role: wire.RoleApprover, Projects: []string{wire.AllProjects}}}, ExpiresIn: 3600,
@@ -55,20 +60,23 @@ channels:
   - {name: hook, type: webhook, url: %q, allow_private: true, secrets: [%s]}
 deciders:
   - {name: policy, url: %q, allow_private: true, secrets: [%s], token: %s}
+  - {name: reader, caller: reader, token: %[6]s}
 recipients:
   - {name: me, messages: 0, channels: [{channel: hook}]}
 routes:
+  - {name: srv, match: {tool: Read}, steps: [{ask: reader, wait: 5s}, {to: me}]}
   - {name: all, steps: [{ask: policy, wait: 5s}, {to: me}]}
-`, hook.URL, secret, at, secret, made.Token), 0o600))
+`, hook.URL, secret, at, secret, made.Token, made.Token), 0o600))
 	start(t, h.env, "banksman-notifier", "--creds", h.creds("notifier.json"), "--config", file)
 
 	// A read-only tool: nobody is told, and the record names the service.
-	r := h.run("ask", "--tool", "Read", "--input", `{"file_path":"/srv/readme"}`, "--title", "Read")
+	r = h.run("ask", "--tool", "Read", "--input", `{"file_path":"/srv/readme"}`, "--title", "Read")
 	require.Zero(t, r.code, r.stderr)
 	require.Contains(t, r.stdout, `"kind":"service"`)
 	require.Contains(t, r.stdout, `"id":"token-`+made.ID+`","name":"policy"`)
 	require.Contains(t, r.stdout, `"channel":"decider"`)
 	require.Contains(t, r.stdout, "rule read-only tools")
+	bus.line(`Read: allow`) // over NATS
 	// What a rule forbids.
 	r = h.run("ask", "--tool", "Bash", "--input", `{"command":"git push --force"}`, "--title", "Push")
 	require.Equal(t, 1, r.code, r.stderr)
@@ -131,6 +139,7 @@ routes:
 	require.Equal(t, 200, code, body)
 	require.Zero(t, asker.wait())
 	service.kill()
+	bus.kill()
 	asker = h.ask("--tool", "Read", "--input", `{"file_path":"/srv/third"}`, "--title", "Read on")
 	ix = find()
 	require.Eventually(t, told, patience, 50*time.Millisecond)

@@ -1,7 +1,7 @@
 // Command decider is an example of a service that Banksman asks before it asks
 // people: it answers by rules in CEL (https://cel.dev), and leaves to people what no
-// rule is about. It needs nothing of Banksman's code: a signed HTTP request comes in,
-// a small JSON object goes out.
+// rule is about. It needs nothing of Banksman's code: an event comes in, by a signed
+// HTTP request or over NATS, and a small JSON object goes out.
 package main
 
 import (
@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 )
 
 // Rule decides what its condition is about.
@@ -163,36 +165,111 @@ func (p *Policy) handler(key []byte) http.HandlerFunc {
 			http.Error(w, "no JSON", http.StatusBadRequest)
 			return
 		}
-		if e.Type != "banksman.interaction.ask" { // it is only told how something ended
+		reply := p.answer(&e)
+		if reply == nil {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		a := p.decide(&e)
-		log.Printf("%s %s: %s (%s)", e.Data.Interaction.Key, e.Data.Interaction.Tool, a.Decision, a.Comment)
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(a); err != nil {
+		if _, err := w.Write(reply); err != nil {
 			log.Print(err)
 		}
 	}
 }
 
+// answer is what is said to an event; nil where it only tells how something ended.
+func (p *Policy) answer(e *event) []byte {
+	if e.Type != "banksman.interaction.ask" {
+		return nil
+	}
+	a := p.decide(e)
+	log.Printf("%s %s: %s (%s)", e.Data.Interaction.Key, e.Data.Interaction.Tool, a.Decision, a.Comment)
+	raw, err := json.Marshal(a)
+	if err != nil {
+		log.Print(err)
+		return nil
+	}
+	return raw
+}
+
+// serveHTTP answers at an address.
+func (p *Policy) serveHTTP(listen string) error {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("DECIDER_SECRET"), "whsec_"))
+	if err != nil || len(key) < 24 {
+		return errors.New("DECIDER_SECRET must be the secret of the notifier's configuration (whsec_...)")
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	log.Printf("asked at http://%s", l.Addr())
+	s := &http.Server{Handler: p.handler(key), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	return s.Serve(l)
+}
+
+// serveNATS answers in the account of a caller. Nobody but the notifier of its tenant
+// can ask there, so nothing is signed. It is a queue group: several of these share the
+// work.
+func (p *Policy) serveNATS(file string) error {
+	var creds struct {
+		Tenant string   `json:"tenant"`
+		Name   string   `json:"name"`
+		URLs   []string `json:"urls"`
+		Seed   string   `json:"seed"`
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &creds); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	pair, err := nkeys.FromSeed([]byte(creds.Seed))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return err
+	}
+	closed := make(chan struct{})
+	nc, err := nats.Connect(strings.Join(creds.URLs, ","), nats.Nkey(public, pair.Sign), nats.MaxReconnects(-1),
+		nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	if err != nil {
+		return err
+	}
+	subject := fmt.Sprintf("hitl.decider.%s.%s", creds.Tenant, creds.Name)
+	_, err = nc.QueueSubscribe(subject, "deciders", func(m *nats.Msg) {
+		var e event
+		if err := json.Unmarshal(m.Data, &e); err != nil {
+			return // silence leaves it to people
+		}
+		if err := m.Respond(p.answer(&e)); err != nil {
+			log.Print(err)
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	log.Printf("asked on %s", subject)
+	<-closed
+	return errors.New("the connection is closed")
+}
+
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "`address` to be asked at")
+	creds := flag.String("creds", "", "credential `file` of a caller, to be asked over NATS in place of HTTP")
 	rules := flag.String("rules", "rules.json", "`file` of rules")
 	flag.Parse()
 	policy, err := load(*rules)
 	if err != nil {
 		log.Fatal(err)
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("DECIDER_SECRET"), "whsec_"))
-	if err != nil || len(key) < 24 {
-		log.Fatal("DECIDER_SECRET must be the secret of the notifier's configuration (whsec_...)")
+	if *creds != "" {
+		log.Fatal(policy.serveNATS(*creds))
 	}
-	l, err := net.Listen("tcp", *listen)
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Printf("asked at http://%s", l.Addr())
-	s := &http.Server{Handler: policy.handler(key), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	log.Fatal(s.Serve(l))
+	log.Fatal(policy.serveHTTP(*listen))
 }
