@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/agent/internal/claude"
 	"github.com/banksman/banksman/services/agent/internal/claudert"
 	"github.com/banksman/banksman/services/agent/internal/demo"
+	"github.com/banksman/banksman/services/agent/internal/metrics"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
 	"github.com/banksman/banksman/services/agent/internal/store"
 	"github.com/banksman/banksman/services/agent/internal/worker"
@@ -86,7 +89,11 @@ type Options struct {
 }
 
 // Agent is a worker.
-type Agent struct{ w *worker.Worker }
+type Agent struct {
+	w      *worker.Worker
+	client *bus.Client
+	counts *metrics.Metrics
+}
 
 // New checks the options and takes the data directory. Run gives it up again.
 func New(o Options) (*Agent, error) {
@@ -119,8 +126,11 @@ func New(o Options) (*Agent, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("agent: DataDir: %w", err)
 	}
+	a := &Agent{client: o.Client}
+	a.counts = metrics.New(a.Health, func() int { return a.w.Sessions() })
 	options := worker.Options{
-		Logger: log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
+		Metrics: a.counts,
+		Logger:  log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
 		DefaultCwd: o.DefaultCwd, Expires: o.Timeouts.Expires, Attention: o.Timeouts.Attention,
 		Runtimes: []runtime.Runtime{
 			claudert.New(claudert.Options{
@@ -129,11 +139,11 @@ func New(o Options) (*Agent, error) {
 			demo.New(demo.Options{Pace: o.DemoPace}),
 		},
 	}
-	w, err := newWorker(options, o.SharedData)
-	if err != nil {
+	var err error
+	if a.w, err = newWorker(options, o.SharedData); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return &Agent{w}, nil
+	return a, nil
 }
 
 // maxShared is how many workers of a host can share a data directory.
@@ -157,6 +167,17 @@ func newWorker(o worker.Options, shared bool) (w *worker.Worker, err error) {
 // and returns nil. Any other end is an error, and the process should be started
 // again.
 func (a *Agent) Run(ctx context.Context) error { return a.w.Run(ctx) }
+
+// Health is nil while the server can be reached; the error says that it cannot.
+func (a *Agent) Health() error {
+	if !a.client.IsConnected() {
+		return errors.New("the NATS server cannot be reached")
+	}
+	return nil
+}
+
+// Metrics is what the worker counts, and what it looks at when it is asked.
+func (a *Agent) Metrics() prometheus.Gatherer { return a.counts.Registry }
 
 // Close gives up the data directory of an Agent that is not going to run.
 func (a *Agent) Close() error { return a.w.Close() }

@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/alerts"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
@@ -33,6 +35,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/linkpage"
+	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
@@ -125,6 +128,7 @@ type Gateway struct {
 	asker  *bus.Client
 	door   *door.Door
 	svc    *svc.Service
+	counts *metrics.Metrics
 }
 
 // New connects and checks what the gateway stands on: it refuses to start on
@@ -190,9 +194,10 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.feed = feed.New(g.conn.Conn, g.log)
+	g.counts = metrics.New(g.Health)
 	g.engine = engine.New(engine.Options{
 		Journal: g.feed.Over(records), Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
-		Quota: *o.Quota, Rules: g.rules,
+		Quota: *o.Quota, Rules: g.rules, Metrics: g.counts,
 	})
 	tickets, err := ticket.Open(ctx, ticket.Options{
 		Conn: g.conn.Conn, Engine: g.engine, People: g.auth, Logger: g.log, BaseURL: g.base,
@@ -229,6 +234,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	g.svc = svc.New(svc.Options{
 		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Logger: o.Logger, BaseURL: g.base, Tenant: o.Tenant,
 	})
+	g.measure()
 	if o.TestLogin != "" {
 		return g, g.testLogin(ctx, o.TestLogin)
 	}
@@ -366,6 +372,19 @@ func (g *Gateway) Ready() <-chan struct{} { return g.engine.Ready() }
 // what /readyz says.
 func (g *Gateway) Health() error { return g.door.Health() }
 
+// Metrics is what the gateway counts, and what it looks at when it is asked.
+func (g *Gateway) Metrics() prometheus.Gatherer { return g.counts.Registry }
+
+func (g *Gateway) measure() {
+	view := g.engine.View()
+	g.counts.Look(metrics.Source{
+		Clock: time.Now, Open: view.Open, Workers: view.Workers, Sessions: view.SessionStates, Skew: g.engine.Skew, Sockets: g.door.Stats,
+	})
+	g.counts.Streams(g.conn.Conn)
+	parts.Conn(g.counts.Registry, metrics.Part, "records", g.conn.Conn)
+	parts.Conn(g.counts.Registry, metrics.Part, "conversations", g.talk.Conn)
+}
+
 // lame is ctx and the drain after it; g says meanwhile that it is not ready.
 func (g *Gateway) lame(ctx context.Context) (context.Context, context.CancelFunc) {
 	if g.drain <= 0 {
@@ -491,6 +510,7 @@ func (g *Gateway) follow(ctx context.Context, what string, fn func(context.Conte
 		if ctx.Err() != nil {
 			return
 		}
+		g.counts.Restarted(what)
 		g.log.Warn(what+" are not followed, trying again", "error", err)
 		select {
 		case <-ctx.Done():

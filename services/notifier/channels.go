@@ -27,7 +27,7 @@ func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]en
 			return hex.EncodeToString(sum[:8])
 		}
 		if len(p.Routes) == 0 {
-			lanes = append(lanes, engine.Route{Name: ch.Name, Target: target(ch.To), Channel: impl, To: ch.To})
+			lanes = append(lanes, engine.Route{Name: ch.Name, Type: ch.Type, Target: target(ch.To), Channel: impl, To: ch.To})
 		}
 		for i := range p.Recipients {
 			r := &p.Recipients[i]
@@ -35,7 +35,7 @@ func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]en
 				if reach.Channel == ch.Name {
 					to := cmp.Or(reach.To, ch.To)
 					lanes = append(lanes, engine.Route{
-						Name: r.Name + "/" + ch.Name, Target: target(to), Channel: impl, To: to, Recipient: r,
+						Name: r.Name + "/" + ch.Name, Type: ch.Type, Target: target(to), Channel: impl, To: to, Recipient: r,
 						Decides: reach.Decide == plan.DecideLink,
 					})
 				}

@@ -85,6 +85,9 @@ func (d *Decider) build(by asks) (*decider.Channel, *channel.FieldError) {
 	return c, nil
 }
 
+// typeDecider is what deciders are called where channels are counted by type.
+const typeDecider = "decider"
+
 // asking are the lanes of the deciders, whose channels the caller closes.
 func (c *Config) asking(by asks) (lanes []engine.Route, built []channel.Channel, err error) {
 	for _, d := range c.Deciders {
@@ -94,7 +97,7 @@ func (c *Config) asking(by asks) (lanes []engine.Route, built []channel.Channel,
 		}
 		built = append(built, impl)
 		sum := sha256.Sum256([]byte(string(d.URL) + d.Caller))
-		lanes = append(lanes, engine.Route{Name: d.Name, Target: hex.EncodeToString(sum[:8]), Channel: impl})
+		lanes = append(lanes, engine.Route{Name: d.Name, Type: typeDecider, Target: hex.EncodeToString(sum[:8]), Channel: impl})
 	}
 	return lanes, built, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,11 +16,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
@@ -27,6 +30,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/metrics"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 	"github.com/banksman/banksman/services/notifier/internal/source"
 )
@@ -84,6 +88,7 @@ type Notifier struct {
 	built  []channel.Channel // closed by Close
 	desk   *bus.Client       // nil where nobody decides through this notifier
 	close  sync.Once
+	counts *metrics.Metrics
 }
 
 // New connects, and makes the ledger where it is missing. ctx bounds that only.
@@ -145,8 +150,10 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 			return nil, fmt.Errorf("notifier: %w", err)
 		}
 	}
+	n.counts = metrics.New(n.Health, append(slices.Sorted(maps.Keys(channelTypes)), typeDecider)...)
 	n.engine = engine.New(engine.Options{
-		Logger: log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: rand.Text(), Lease: cmp.Or(o.Lease, DefaultLease),
+		Metrics: n.counts,
+		Logger:  log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: rand.Text(), Lease: cmp.Or(o.Lease, DefaultLease),
 		Link: func(key string) string {
 			switch {
 			case base == "":
@@ -158,6 +165,8 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		},
 		Ticket: n.ticket,
 	})
+	n.counts.Look(n.engine.Channels)
+	parts.Conn(n.counts.Registry, metrics.Part, "events", n.conn.Conn)
 	return n, nil
 }
 
@@ -239,6 +248,9 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
+// Metrics is what the notifier counts, and what it looks at when it is asked.
+func (n *Notifier) Metrics() prometheus.Gatherer { return n.counts.Registry }
+
 // Health is nil while the server can be reached; the error says that it cannot.
 func (n *Notifier) Health() error {
 	if !n.conn.IsConnected() {
@@ -275,15 +287,19 @@ func (n *Notifier) handle(ctx context.Context, ev source.Event) source.Verdict {
 	switch {
 	case errors.As(err, &bad):
 		n.log.Error("an event that cannot be read is dropped", "seq", ev.Seq, "error", err)
+		n.counts.Event(metrics.Dropped)
 		return source.Drop()
 	case err != nil:
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			n.log.Warn("an event could not be handled yet", "seq", ev.Seq, "error", err)
 		}
+		n.counts.Event(metrics.Again)
 		return source.Again(retryIn)
 	case !settled:
+		n.counts.Event(metrics.Again)
 		return source.Again(claimedIn)
 	}
+	n.counts.Event(metrics.Done)
 	return source.Done()
 }
 

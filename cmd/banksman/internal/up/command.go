@@ -49,6 +49,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
 	fs.Int64Var(&talkMib, "quota-conversation-mib", quota.DayTalk>>20, "`MiB` of conversation, states and receipts an owner may store a day; 0: no limit")
 	fs.StringVar(&o.Webhooks, "notify", "", "the notifier's configuration `file`")
+	fs.StringVar(&o.Status, "status", "", "`address` that serves /healthz, /readyz and /metrics, without authentication (default: none)")
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
 	return fs, func(stderr io.Writer) (err error) {
 		if o.AskTimeout < 0 {

@@ -19,8 +19,10 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/run"
+	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
 	"github.com/banksman/banksman/services/notifier"
@@ -41,6 +43,7 @@ type Options struct {
 	OrphanAfter time.Duration
 	Quota       *gateway.Quota // nil: the gateway's default
 	Webhooks    string         // the notifier's configuration file
+	Status      string         // address of /healthz, /readyz and /metrics; empty: none
 	Logger      *slog.Logger
 	Stdout      io.Writer
 }
@@ -97,6 +100,8 @@ type stack struct {
 	conn     []nats.Option
 	worker   *bus.Client
 	gateway  *gateway.Gateway
+	notifier *notifier.Notifier
+	agent    *agent.Agent
 	failed   chan error // capacity 1: the first part that ended by itself
 }
 
@@ -127,6 +132,7 @@ func (s *stack) steps() []run.Step {
 			if err != nil {
 				return nil, err
 			}
+			s.notifier = n
 			return n.Run, nil
 		}),
 		s.service("agent worker", func(ctx context.Context) (func(context.Context) error, error) {
@@ -134,15 +140,34 @@ func (s *stack) steps() []run.Step {
 			if err != nil {
 				return nil, err
 			}
+			s.agent = a
 			return func(ctx context.Context) error {
 				defer s.worker.Close()
 				return a.Run(ctx)
 			}, nil
 		}),
+		s.service("status", func(context.Context) (func(context.Context) error, error) {
+			if s.Status == "" {
+				return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+			}
+			served, err := status.Listen(s.Status, status.Options{
+				Logger: s.Logger, Ready: s.health,
+				Metrics: metrics.Handler("banksman", s.gateway.Metrics(), s.notifier.Metrics(), s.agent.Metrics()),
+			})
+			if err != nil {
+				return nil, err
+			}
+			return served.Run, nil
+		}),
 		run.Step{Name: "announcement", Start: s.announce, Stop: func(context.Context) error {
 			return os.Remove(cli.InstanceFile(s.Data))
 		}},
 	)
+}
+
+// health is nil while every part can do its work.
+func (s *stack) health() error {
+	return errors.Join(s.gateway.Health(), s.notifier.Health(), s.agent.Health())
 }
 
 // service makes a step of a part that runs until its context ends. A part that

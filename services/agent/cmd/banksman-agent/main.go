@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/agent/settings"
@@ -52,10 +53,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return status.Beside(ctx, o.Status, status.Options{Logger: o.Logger, Ready: func() error {
-		if !o.Client.IsConnected() {
-			return errors.New("the NATS server cannot be reached")
-		}
-		return nil
-	}}, a.Run)
+	return status.Beside(ctx, o.Status, status.Options{
+		Logger: o.Logger, Ready: a.Health, Metrics: metrics.Handler("banksman-agent", a.Metrics()),
+	}, a.Run)
 }

@@ -76,7 +76,7 @@ func newSession(w *Worker, rec *store.Session) *session {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.pub = newPublisher(s.log, s.yield)
 	s.gate = gate.New(gate.Options{
-		Asker: asker{w.client, s}, Ledger: w.ledger, Keeper: s, Logger: s.log,
+		Asker: w.counts.Over(asker{w.client, s}), Ledger: w.ledger, Keeper: s, Logger: s.log,
 		Before: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, flushLimit)
 			defer cancel()

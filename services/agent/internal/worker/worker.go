@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/agent/internal/gate"
+	"github.com/banksman/banksman/services/agent/internal/metrics"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
 	"github.com/banksman/banksman/services/agent/internal/store"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	// Expires is how long an ask waits: 0 leaves it to the default, less than 0
 	// means for ever. Attention likewise, when others should be told.
 	Expires, Attention time.Duration
+	// Metrics count; nil: nothing does.
+	Metrics *metrics.Metrics
 }
 
 // Worker runs sessions.
@@ -58,6 +61,7 @@ type Worker struct {
 	names     []string
 	expires   *hitl.Duration
 	attention *hitl.Duration
+	counts    *metrics.Metrics
 
 	stopping chan struct{} // closed when Run begins to stop
 	wg       sync.WaitGroup
@@ -92,6 +96,7 @@ func New(o Options) (*Worker, error) {
 	w := &Worker{
 		log: o.Logger.With("worker", id), client: o.Client, pool: o.Pool, id: id, cwd: o.DefaultCwd,
 		dir: dir, ledger: ledger, runtimes: map[string]runtime.Runtime{},
+		counts:  o.Metrics,
 		expires: optional(o.Expires), attention: optional(o.Attention),
 		stopping: make(chan struct{}), sessions: map[string]*session{}, unsure: map[string]*store.Session{},
 	}
@@ -113,6 +118,13 @@ func optional(d time.Duration) *hitl.Duration {
 
 // Close gives up the data directory of a worker that was never run.
 func (w *Worker) Close() error { return errors.Join(w.ledger.Close(), w.dir.Close()) }
+
+// Sessions is how many sessions are in this worker's care.
+func (w *Worker) Sessions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sessions)
+}
 
 // Run works until ctx ends or the bus is gone for good. It returns when
 // everything it started has ended; open asks are left for a successor.

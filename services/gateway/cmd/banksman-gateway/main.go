@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/gateway"
 	"github.com/banksman/banksman/services/gateway/settings"
@@ -47,5 +48,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		fmt.Println(url)
 	}
-	return status.Beside(ctx, o.Status, status.Options{Logger: o.Logger, Ready: g.Health}, g.Run)
+	return status.Beside(ctx, o.Status, status.Options{
+		Logger: o.Logger, Ready: g.Health, Metrics: metrics.Handler("banksman-gateway", g.Metrics()),
+	}, g.Run)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/origin"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/history"
+	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
@@ -111,6 +112,13 @@ func (d *Door) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { close(d.leaving) })
 	defer stop()
 	d.hub.Run(ctx)
+}
+
+// Stats is how many readers there are, and how they keep up.
+func (d *Door) Stats() metrics.Sockets {
+	s := metrics.Sockets{Streams: d.streams.all()}
+	s.Open, s.Queued, s.Slow = d.hub.Stats()
+	return s
 }
 
 // Notice tells everybody who is signed in what happened to the tokens.

@@ -244,6 +244,15 @@ func (c *counter) enter(person string, limit int) bool {
 	return true
 }
 
+func (c *counter) all() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, open := range c.n {
+		n += open
+	}
+	return n
+}
+
 func (c *counter) leave(person string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,6 +30,13 @@ func (e *Engine) watchClock(ctx context.Context) error {
 	}
 }
 
+// Skew is how far this clock is certainly before the server's; behind: negative.
+func (e *Engine) Skew() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.skew
+}
+
 // compareClocks asks the server for the time. The server looked at its clock
 // while the call was under way; what the call took is not held against ours.
 func (e *Engine) compareClocks(ctx context.Context) error {

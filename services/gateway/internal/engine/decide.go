@@ -32,6 +32,7 @@ func (e *Engine) Decide(ctx context.Context, a api.Attempt) wire.Receipt {
 	ctx, cancel := context.WithTimeout(ctx, decideLimit)
 	defer cancel()
 	rec := e.decide(ctx, &a)
+	e.opts.Metrics.Receipt(rec.Status)
 	if rec.Decision != nil {
 		rec.Decision = rec.Decision.WithoutRequest()
 	}
@@ -293,6 +294,9 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 	if err != nil {
 		e.leave(ref)
 	} else {
+		if won {
+			e.opts.Metrics.Decided(d)
+		}
 		e.view.Decided(ref)
 		e.winners.Add(ref, w)
 		e.finishLater(ref, w)

@@ -21,6 +21,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
@@ -45,6 +46,8 @@ type Options struct {
 	Quota quota.Limits
 	// Rules are asked before people are; nil: there are none.
 	Rules api.Rules
+	// Metrics count; nil: nothing does.
+	Metrics *metrics.Metrics
 
 	recent     int           // decided interactions kept for lists; 0 takes recentClosed
 	clockEvery time.Duration // between two looks at the server's clock; 0 takes clockEvery
@@ -98,6 +101,7 @@ func New(o Options) *Engine {
 		o.clockEvery = clockEvery
 	}
 	s := writes.Watch(o.Journal, o.Clock)
+	s.Told = o.Metrics.Stored
 	o.Journal = s
 	e := &Engine{
 		opts: o, stores: s, log: o.Logger.With("component", "engine"), now: o.Clock,

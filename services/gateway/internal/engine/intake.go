@@ -109,6 +109,7 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		ok, over := e.view.Admit(en, mark, opened)
 		switch {
 		case ok:
+			e.opts.Metrics.Asked(r.Kind)
 			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission, false)
 		case over == nil:
 		case d.Redelivered:
@@ -162,6 +163,7 @@ func (e *Engine) hasOpened(ctx context.Context, sum wire.Summary, ref subject.Re
 func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message, fields []hitl.Field) error {
 	owner := quota.Owner{Tenant: ref.Tenant, Name: ref.Owner}
 	why := hitl.InvalidError{Fields: fields}
+	e.opts.Metrics.Refused(fields[0].Field)
 	if e.ledger.Refuse(owner) {
 		e.log.Warn("refused a request", "interaction", ref.String(), "problem", why.Error())
 		d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 	"github.com/banksman/banksman/services/gateway/internal/replay"
 )
@@ -146,6 +147,9 @@ func (e *Engine) Reach(ctx context.Context, from string) { e.view.Reach(ctx, fro
 
 // Cursor implements api.Engine.
 func (e *Engine) Cursor() string { return e.view.Position().String() }
+
+// View is what is open, for who counts it.
+func (e *Engine) View() *projection.Projection { return e.view }
 
 // Runtimes implements api.Engine.
 func (e *Engine) Runtimes() []string { return e.view.Runtimes() }

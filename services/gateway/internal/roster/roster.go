@@ -67,6 +67,18 @@ func (r *Roster) Sweep(now, since time.Time) (late, gone []Key) {
 	return late, gone
 }
 
+// Count is how many workers are reachable, and how many are not.
+func (r *Roster) Count() (reachable, unreachable int) {
+	for _, w := range r.workers {
+		if w.late {
+			unreachable++
+		} else {
+			reachable++
+		}
+	}
+	return reachable, unreachable
+}
+
 // Serves reports whether a reachable worker of an owner can run a runtime.
 func (r *Roster) Serves(tenant, owner, runtime string) bool {
 	for k, w := range r.workers {

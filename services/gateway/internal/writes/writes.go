@@ -26,6 +26,8 @@ const sickFor = 30 * time.Second
 type Watched struct {
 	journal.Journal
 	now func() time.Time
+	// Told hears how each write ended, where set.
+	Told func(stream string, ok bool)
 
 	mu     sync.Mutex
 	failed map[string]failure // by stream
@@ -65,10 +67,18 @@ func (s *Watched) note(ctx context.Context, stream string, err error) {
 	switch {
 	case err == nil:
 		delete(s.failed, stream)
+		s.tell(stream, true)
 	case errors.Is(err, journal.ErrTooLarge): // the message's fault
 	case errors.Is(ctx.Err(), context.Canceled): // somebody stopped waiting
 	default:
 		s.failed[stream] = failure{s.now(), api.Cause(err)}
+		s.tell(stream, false)
+	}
+}
+
+func (s *Watched) tell(stream string, ok bool) {
+	if s.Told != nil {
+		s.Told(stream, ok)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/services/notifier"
 	"github.com/banksman/banksman/services/notifier/settings"
@@ -37,5 +38,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return status.Beside(ctx, o.Status, status.Options{Logger: o.Logger, Ready: n.Health}, n.Run)
+	return status.Beside(ctx, o.Status, status.Options{
+		Logger: o.Logger, Ready: n.Health, Metrics: metrics.Handler("banksman-notifier", n.Metrics()),
+	}, n.Run)
 }

@@ -138,6 +138,13 @@ func changeable(earlier []channel.Receipt) []channel.Receipt {
 
 // send makes one attempt. Where an ending can correct what was sent, it does.
 func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
+	began := time.Now()
+	r, err := l.sendOnce(ctx, a, earlier)
+	l.e.Metrics.Attempt(l.Type, time.Since(began), err)
+	return r, err
+}
+
+func (l *lane) sendOnce(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
 	a.To = l.To
 	if link := l.ticket(ctx, &a); link != "" {
 		a.Data.Link = link

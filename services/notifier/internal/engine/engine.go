@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/metrics"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
@@ -43,6 +44,7 @@ var Schedule = []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2
 // Route is an address, and the channel that leads there.
 type Route struct {
 	Name string // recipient/channel, or a channel alone; tokens
+	Type string // of the channel
 	// Target names the endpoint, for remembering that it is gone.
 	Target  string
 	Channel channel.Channel
@@ -54,7 +56,7 @@ type Route struct {
 	Decides bool
 }
 
-// Options wire an Engine. Every field is needed but Ticket.
+// Options wire an Engine. Every field is needed but Ticket and Metrics.
 type Options struct {
 	Logger  *slog.Logger
 	Ledger  *ledger.Ledger
@@ -70,6 +72,8 @@ type Options struct {
 	// a recipient by a channel; empty: there is nothing to decide by a link. Only where
 	// a Route decides.
 	Ticket func(ctx context.Context, key, user, recipient, channel string) (string, error)
+	// Metrics count; nil: nothing does.
+	Metrics *metrics.Metrics
 }
 
 // Engine is one replica's part in the work.
@@ -220,6 +224,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		}
 	}
 	if !told {
+		e.Metrics.Untold()
 		e.Logger.Warn("nobody is told of it", "interaction", ref.String(), "route", p.Route)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -50,6 +51,7 @@ type Hub struct {
 	wg   sync.WaitGroup // every goroutine of every socket
 
 	writers writers
+	slow    atomic.Int64 // sockets cut because their reader was too slow
 
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
@@ -132,6 +134,18 @@ func (h *Hub) all() []*socket {
 		list = append(list, s)
 	}
 	return list
+}
+
+// Stats is how many sockets are open, how many bytes wait for their readers, and
+// how many were cut so far because those were too slow.
+func (h *Hub) Stats() (open, queued int, slow int64) {
+	all := h.all()
+	for _, s := range all {
+		s.mu.Lock()
+		queued += s.owed + s.bulk
+		s.mu.Unlock()
+	}
+	return len(all), queued, h.slow.Load()
 }
 
 // Run keeps the sockets until ctx ends, tells them then that the server goes

@@ -367,6 +367,9 @@ func (s *socket) end(code int, why string) {
 	if s.ended {
 		return
 	}
+	if code == wire.CloseSlow {
+		s.h.slow.Add(1)
+	}
 	s.ended, s.code, s.why, s.closed = true, websocket.StatusCode(code), why, time.Now()
 	s.queue, s.subs = nil, nil
 	s.wake()

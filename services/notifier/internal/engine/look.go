@@ -1,0 +1,30 @@
+package engine
+
+import "github.com/banksman/banksman/services/notifier/internal/metrics"
+
+// Channels is how the channels do, and how many messages are planned and not sent.
+func (e *Engine) Channels() (metrics.Channels, int) {
+	out, waiting := metrics.Channels{}, 0
+	for _, l := range e.lanes {
+		n := out[l.Type]
+		switch {
+		case l.dropped.Load():
+			n.Gone++
+		case l.health.failing():
+			n.Failing++
+		default:
+			n.Working++
+		}
+		out[l.Type] = n
+		l.mu.Lock()
+		waiting += len(l.due) + len(l.held)
+		l.mu.Unlock()
+	}
+	return out, waiting
+}
+
+func (h *health) failing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n > 0
+}

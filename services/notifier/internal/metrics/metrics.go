@@ -1,0 +1,141 @@
+// Package metrics is what a notifier counts of its work. A channel is counted by
+// its type: its name may be a person's.
+package metrics
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/banksman/banksman/pkg/metrics"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+)
+
+// Part is the notifier's name in labels.
+const Part = "notifier"
+
+// Metrics counts. The zero of it, nil, counts nothing.
+type Metrics struct {
+	Registry *prometheus.Registry
+
+	attempts map[string]metrics.Counters // by type of channel, then by result
+	took     metrics.Histograms
+	events   metrics.Counters
+	untold   prometheus.Counter
+}
+
+// Results of an attempt.
+const (
+	Sent    = "sent"
+	Failed  = "failed"  // another attempt may do better
+	Refused = "refused" // this message will never be taken
+	Gone    = "gone"    // the receiver wants nothing ever again
+)
+
+// What became of an event.
+const (
+	Done    = "done"
+	Again   = "again"
+	Dropped = "dropped"
+)
+
+// New makes the metrics of a notifier with channels of these types; health is what
+// /readyz says.
+func New(health func() error, types ...string) *Metrics {
+	reg := metrics.Part(Part, health)
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "banksman_notifier_attempts_total", Help: "Attempts to deliver a message, by type of channel and by what came of it.",
+	}, []string{"channel", "result"})
+	m := &Metrics{
+		Registry: reg, attempts: map[string]metrics.Counters{},
+		took: metrics.NewHistograms(reg, "banksman_notifier_attempt_seconds", "How long attempts took, by type of channel.", "channel",
+			[]float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}, types...),
+		events: metrics.NewCounters(reg, "banksman_notifier_events_total",
+			"Events that the notifier read: done, to be read again, or dropped because they cannot be read.", "result", Done, Again, Dropped),
+		untold: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "banksman_notifier_untold_total", Help: "Requests of which no channel tells anybody.",
+		}),
+	}
+	for _, t := range append(types, metrics.Other) {
+		m.attempts[t] = metrics.Counters{}
+		for _, r := range []string{Sent, Failed, Refused, Gone} {
+			m.attempts[t][r] = attempts.WithLabelValues(t, r)
+		}
+	}
+	reg.MustRegister(attempts, m.untold)
+	return m
+}
+
+// Attempt counts one attempt of a channel.
+func (m *Metrics) Attempt(typ string, took time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	results, ok := m.attempts[typ]
+	if !ok {
+		results = m.attempts[metrics.Other]
+	}
+	results[result(err)].Inc()
+	m.took.Observe(typ, took)
+}
+
+func result(err error) string {
+	var p *channel.Problem
+	switch {
+	case err == nil:
+		return Sent
+	case !errors.As(err, &p):
+		return Failed
+	case p.Class == channel.Refused:
+		return Refused
+	case p.Class == channel.Gone:
+		return Gone
+	}
+	return Failed
+}
+
+// Event counts an event.
+func (m *Metrics) Event(result string) { m.events.Inc(result) }
+
+// Untold counts a request of which nobody is told.
+func (m *Metrics) Untold() {
+	if m != nil {
+		m.untold.Inc()
+	}
+}
+
+// Channels are the channels of a type, by how they do.
+type Channels map[string]struct{ Working, Failing, Gone int }
+
+var (
+	channelsDesc = prometheus.NewDesc("banksman_notifier_channels",
+		"Addresses that this notifier tells, by type of channel: working, failing (the last attempts failed), or gone (the receiver wants nothing any more).",
+		[]string{"channel", "state"}, nil)
+	waitingDesc = prometheus.NewDesc("banksman_notifier_deliveries_waiting",
+		"Messages that are planned and not sent, those that are not due yet included.", nil, nil)
+)
+
+// Look adds what is looked at when somebody asks.
+func (m *Metrics) Look(channels func() (c Channels, waiting int)) {
+	m.Registry.MustRegister(looker(channels))
+}
+
+type looker func() (Channels, int)
+
+// Describe implements prometheus.Collector.
+func (looker) Describe(c chan<- *prometheus.Desc) {
+	c <- channelsDesc
+	c <- waitingDesc
+}
+
+// Collect implements prometheus.Collector.
+func (l looker) Collect(c chan<- prometheus.Metric) {
+	channels, waiting := l()
+	for typ, n := range channels {
+		for state, v := range map[string]int{"working": n.Working, "failing": n.Failing, "gone": n.Gone} {
+			c <- prometheus.MustNewConstMetric(channelsDesc, prometheus.GaugeValue, float64(v), typ, state)
+		}
+	}
+	c <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
+}
