@@ -2,6 +2,7 @@ package socket
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -84,5 +85,51 @@ func TestAPingCountsFromWhenItIsWritten(t *testing.T) {
 	s.writing = true // as if somebody else said the goodbye
 	s.pulse(time.Now().Add(2*h.o.Limits.Pong), nil)
 	require.True(t, s.ended, "and nobody answered")
+	require.EqualValues(t, wire.CloseStale, s.code)
+}
+
+// What was written waits in the kernel where the line is slow. As long as the peer
+// takes it, however slowly, it is not cut for a ping that it cannot have read yet.
+func TestAPeerThatTakesWhatCameBeforeThePingIsNotStale(t *testing.T) {
+	t.Parallel()
+	h := writersOf(1)
+	s, peer := linked(t, h, func(c net.Conn) net.Conn {
+		require.NoError(t, c.(*net.TCPConn).SetWriteBuffer(4<<20))
+		return c
+	})
+	require.NoError(t, peer.(*net.TCPConn).SetReadBuffer(32<<10))
+	pong := h.o.Limits.Pong
+	s.session = &auth.Session{ExpiresAt: time.Now().Add(1000 * time.Hour)}
+	// A page that the peer does not read yet, and a ping behind it.
+	page := bytes.Repeat([]byte{'x'}, 768<<10)
+	s.push(page)
+	h.wg.Wait()
+	now := time.Now()
+	s.pulse(now, []byte(`{"type":"ping"}`))
+	h.wg.Wait() // the kernel has taken both
+	s.mu.Lock()
+	require.False(t, s.pinged.IsZero())
+	s.mu.Unlock()
+	require.Positive(t, untaken(s.kernel))
+	ended := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ended
+	}
+	s.writing = true // as if somebody else said the goodbye
+	s.moved = now.Add(1000 * time.Hour)
+	buf := make([]byte, 128<<10)
+	for range 5 {
+		before := untaken(s.kernel)
+		_, err := io.ReadFull(peer, buf)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return untaken(s.kernel) < before }, time.Minute, time.Millisecond)
+		now = now.Add(pong - time.Second)
+		s.pulse(now, nil)
+		require.False(t, ended(), "it reads")
+	}
+	now = now.Add(pong + time.Second)
+	s.pulse(now, nil)
+	require.True(t, ended(), "it has stopped reading")
 	require.EqualValues(t, wire.CloseStale, s.code)
 }

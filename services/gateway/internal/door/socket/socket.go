@@ -76,6 +76,8 @@ type socket struct {
 	last    string // cursor of the newest update seen
 	heard   time.Time
 	pinged  time.Time // when a ping was written; zero: none is unanswered
+	behind  int       // bytes that the peer had not taken when last looked at, since the ping
+	asked   bool      // the auth frame came, in time: checking it has a limit of its own
 	next    time.Time // of the next ping; before signing in, the time limit
 
 	replays sync.Mutex    // one replay at a time
@@ -208,6 +210,9 @@ func (s *socket) signIn() (api.Watch, bool) {
 		s.finish(wire.CloseNoAuth, "the first frame must be auth")
 		return none, false
 	}
+	s.mu.Lock()
+	s.asked = true
+	s.mu.Unlock()
 	o := &s.h.o
 	ctx, cancel := context.WithTimeout(s.ctx, o.Limits.SignIn)
 	if f.Token == "" || f.Token == CookieToken {
@@ -390,7 +395,7 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 		s.ended = true // without a code, for the same reason
 		s.cut()
 	case s.session == nil:
-		if now.After(s.next) {
+		if now.After(s.next) && !s.asked {
 			s.end(wire.CloseLate, "no auth frame in time")
 		}
 	case !now.Before(s.session.ExpiresAt):
@@ -399,6 +404,13 @@ func (s *socket) pulse(now time.Time, ping []byte) {
 	case len(s.queue) > 0 && s.stalls(0): // one frame alone has the time of a write
 		s.end(wire.CloseSlow, "read too slowly")
 	case !s.pinged.IsZero():
+		// What was written may wait in the kernel for long: a peer that takes it,
+		// however slowly, has not come to the ping yet.
+		n := untaken(s.kernel)
+		if n > 0 && n < s.behind {
+			s.pinged = now
+		}
+		s.behind = n
 		if now.Sub(s.pinged) > l.Pong {
 			s.end(wire.CloseStale, "no answer to a ping")
 		}

@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -135,7 +136,7 @@ func (w *writer) serve(s *socket) {
 		}
 		asks := slices.ContainsFunc(batch, func(o out) bool { return o.ping })
 		if asks {
-			s.pinged = time.Now() // before its answer can come
+			s.pinged, s.behind = time.Now(), math.MaxInt // before its answer can come
 		}
 		s.mu.Unlock()
 
