@@ -1,5 +1,6 @@
-import { ExternalLink, LockKeyhole } from "lucide-react";
+import { ExternalLink, LockKeyhole, PencilLine } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { beginsOpen, shutting } from "@banksman/client";
 import { Always } from "../rules/Always";
 import { useCards } from "../ui/context";
 import { Button, inputClass, Key } from "../ui/controls";
@@ -22,7 +23,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const payload = blocks.filter((b) => b.form !== "text");
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
   const [end, setEnd] = useState(false);
-  const [mode, setMode] = useState<"" | "reason" | "edit">(draft.reason ? "reason" : draft.edit !== undefined ? "edit" : "");
+  const [mode, setMode] = useState<"" | "reason" | "edit">(beginsOpen(draft, "reason") ? "reason" : beginsOpen(draft, "edit") ? "edit" : "");
   const [scope, setScope] = useState<Scope>("once");
   const [pressed, setPressed] = useState("");
   const id = useId();
@@ -60,22 +61,23 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   };
   const openReason = () => {
     setMode("reason");
+    setDraft(shutting(draft, "reason", false));
     requestAnimationFrame(() => reasonField.current?.focus());
   };
   const openEdit = () => {
     if (!body?.input || !canAllow || fixed || locked) return;
-    if (draft.edit === undefined) setDraft({ edit: body.input });
+    setDraft({ edit: draft.edit ?? body.input, ...shutting(draft, "edit", false) });
     setMode("edit");
     requestAnimationFrame(() => editField.current?.focus());
   };
   const closeReason = () => {
     setMode("");
-    setDraft({ reason: undefined });
+    setDraft(draft.reason ? shutting(draft, "reason", true) : { reason: undefined });
     requestAnimationFrame(() => reasonButton.current?.focus());
   };
   const closeEdit = () => {
     setMode("");
-    setDraft({ edit: undefined });
+    setDraft(edit === body?.input ? { edit: undefined } : shutting(draft, "edit", true));
     requestAnimationFrame(() => editButton.current?.focus());
   };
 
@@ -96,6 +98,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     { label: "Why it asks", text: body?.reason ?? "" },
   ], [summary.headline, summary.tool_name ?? "", ...payload.map((b) => b.text ?? "")]);
   const scopes = body?.scopes ?? [];
+  const kept = [draft.reason ? "your reason" : "", draft.edit !== undefined && draft.edit !== body?.input ? "your edit" : ""].filter((t) => t);
   const own = canAllow ? (body?.options ?? []) : [];
 
   const lock = canAllow && locked && (
@@ -120,6 +123,9 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
         <Button look="quiet" data-testid="dismiss" disabled={off} onClick={() => say("dismiss", { action: "dismiss" })} title="Close it without an answer; the agent is told so" tight>Dismiss</Button>
       )}
     </>
+  );
+  const put = kept.length > 0 && (
+    <p data-testid="kept" className="flex items-center gap-2 text-sm text-soft"><PencilLine size={15} aria-hidden className="flex-none" />Not sent, and kept: {kept.join(" and ")}.</p>
   );
   const choice = canAllow && (
     <div className="flex flex-wrap items-center justify-end gap-2 max-md:justify-between">
@@ -208,7 +214,10 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
           <p id={`${id}-edit-note`} className="text-sm text-soft">{editProblem || (edit === body?.input ? "Not changed yet." : "Your text is sent exactly as it stands here. The risk above is of what the agent asked, not of your text.")}</p>
           <Unseen text={edit} />
           <div className="flex flex-wrap justify-between gap-2">
-            <Button look="quiet" disabled={busy} onClick={closeEdit}>Cancel <Key>Esc</Key></Button>
+            <span className="flex flex-wrap gap-2">
+              <Button look="quiet" disabled={busy} onClick={closeEdit}>Cancel <Key>Esc</Key></Button>
+              {edit !== body?.input && <Button look="quiet" data-testid="edit-reset" disabled={busy} onClick={() => setDraft({ edit: body?.input })}>As the agent asked</Button>}
+            </span>
             <Button look="solid" data-testid="edit-approve" disabled={off || locked || editProblem !== ""} busy={busy && pressed === "edit"} onClick={allowEdited}>Approve the edited input</Button>
           </div>
         </div>
@@ -234,6 +243,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
             <span className="flex-1" />
             {approveButton}
           </div>
+          {put}
           {choice}
           {grants}
         </div>
@@ -242,6 +252,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
         <div ref={actions} data-actions className="contents">
           <Bar above={lock}>{denyButton}{approveButton}</Bar>
           <div className="-mx-2.5 flex flex-wrap justify-between">{quiet}</div>
+          {put}
           {choice}
           {grants}
         </div>

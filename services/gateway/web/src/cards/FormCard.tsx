@@ -1,5 +1,5 @@
 import { useEffect, useId, useState } from "react";
-import type { FormField } from "@banksman/client";
+import { beginsOpen, type FormField, shutting } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
 import { jsonProblem } from "./ApprovalCard";
 import { AgentWords, distinct, PayloadBlock, Verbatim } from "./blocks";
@@ -13,9 +13,9 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
   const body = summary.body;
   const verbs = body?.verbs ?? [];
   const fields = body?.fields ?? [];
-  const [asJson, setAsJson] = useState(!!draft.form);
+  const [asJson, setAsJson] = useState(beginsOpen(draft, "form"));
   const [pressed, setPressed] = useState("");
-  const [clarifying, setClarifying] = useState(!!draft.clarify);
+  const [clarifying, setClarifying] = useState(beginsOpen(draft, "clarify"));
   const id = useId();
   const off = busy || offline;
   const json = asJson || fields.length === 0;
@@ -42,6 +42,10 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
     setPressed("clarify");
     respond({ action: "clarify", message });
   };
+  const openClarify = (open: boolean) => {
+    setClarifying(open);
+    setDraft(shutting(draft, "clarify", !open && !!draft.clarify));
+  };
   useEffect(() => {
     bindKeys({ submit: clarifying ? clarify : submit });
   });
@@ -59,6 +63,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
               value={text} onChange={(e) => setDraft({ form: e.target.value })} />
             <p id={`${id}-note`} className="text-sm text-soft">{problem || "Your text is sent exactly as it stands here."}</p>
             <Unseen text={text} />
+            {!filled.empty && text !== filled.text && <p className="text-sm text-soft">The fields say something else. <button type="button" className="min-h-9 text-accent underline-offset-2 hover:underline max-md:min-h-11" disabled={busy} onClick={() => setDraft({ form: filled.text })}>Put in what they say</button></p>}
           </div>
         </>
       ) : (
@@ -69,10 +74,12 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
       )}
       {fields.length > 0 && !clarifying && (
         <button type="button" className="min-h-9 text-sm text-accent underline-offset-2 hover:underline max-md:min-h-11" disabled={busy} onClick={() => {
-          if (!asJson && !draft.form && !filled.empty) setDraft({ form: filled.text });
-          if (asJson) setDraft({ form: undefined });
+          // JSON that nobody wrote follows the fields; what somebody wrote waits for them.
+          const untouched = asJson && draft.form === filled.text;
+          if (!asJson && !draft.form && !filled.empty) setDraft({ form: filled.text, ...shutting(draft, "form", false) });
+          else setDraft({ ...(untouched ? { form: undefined } : {}), ...shutting(draft, "form", asJson && !untouched && !!draft.form) });
           setAsJson(!asJson);
-        }}>{asJson ? "Back to the fields" : "Write it as JSON instead"}</button>
+        }}>{asJson ? "Back to the fields" : draft.form ? "Back to the JSON that you wrote" : "Write it as JSON instead"}</button>
       )}
       {notes}
       {clarifying && (
@@ -80,7 +87,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
           <label htmlFor={`${id}-clarify`} className="block text-sm font-medium">Tell the agent something instead</label>
           <textarea id={`${id}-clarify`} data-testid="clarify-text" rows={3} className={inputClass} disabled={busy} value={draft.clarify ?? ""} onChange={(e) => setDraft({ clarify: e.target.value })} />
           <div className="flex flex-wrap justify-between gap-2">
-            <Button look="quiet" onClick={() => setClarifying(false)}>Back to the form</Button>
+            <Button look="quiet" onClick={() => openClarify(false)}>Back to the form</Button>
             <Button look="solid" data-testid="clarify-send" disabled={off || (draft.clarify ?? "").trim() === ""} busy={busy && pressed === "clarify"} onClick={clarify}>Send these words</Button>
           </div>
         </div>
@@ -88,7 +95,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
       {!clarifying && (
         <div data-actions className="flex flex-wrap items-center gap-2">
           {verbs.includes("dismiss") && <Button look="quiet" tight data-testid="dismiss" disabled={off} onClick={() => { setPressed("dismiss"); respond({ action: "dismiss" }); }}>Dismiss</Button>}
-          {verbs.includes("clarify") && <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => setClarifying(true)}>Answer in words instead</Button>}
+          {verbs.includes("clarify") && <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => openClarify(true)}>{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>}
           <span className="flex-1" />
           {!json && problem !== "" && <span className="text-sm text-soft max-md:w-full">{problem}</span>}
           <Button look="solid" data-testid="submit" disabled={off || problem !== ""} busy={busy && pressed === "submit"} onClick={submit} className="min-w-28 max-md:w-full">Submit form <Key>Ctrl Enter</Key></Button>

@@ -1,6 +1,6 @@
 import { MessageSquareText } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
-import type { Answer, AnswerDraft, Draft, Option, Question } from "@banksman/client";
+import { type Answer, type AnswerDraft, beginsOpen, type Draft, type Option, type Question, shutting } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
 import { focusedIn } from "../ui/place";
 import { AgentWords, distinct, Header, Verbatim } from "./blocks";
@@ -45,7 +45,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
   const body = summary.body;
   const questions = body?.questions ?? [];
   const verbs = body?.verbs ?? [];
-  const [clarifying, setClarifying] = useState(!!draft.clarify);
+  const [clarifying, setClarifying] = useState(beginsOpen(draft, "clarify"));
   const [pressed, setPressed] = useState("");
   const root = useRef<HTMLDivElement>(null);
   const clarifyField = useRef<HTMLTextAreaElement>(null);
@@ -67,6 +67,11 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
     if (off || message === "") return;
     setPressed("clarify");
     respond({ action: "clarify", message });
+  };
+  const openClarify = (open: boolean) => {
+    setClarifying(open);
+    setDraft(shutting(draft, "clarify", !open && !!draft.clarify));
+    if (open) requestAnimationFrame(() => clarifyField.current?.focus());
   };
   const dismiss = () => {
     if (off) return;
@@ -121,11 +126,11 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
             onKeyDown={(e) => {
               if (e.key === "Escape" && !e.nativeEvent.isComposing) {
                 e.stopPropagation();
-                setClarifying(false);
+                openClarify(false);
               }
             }} />
           <div className="flex flex-wrap justify-between gap-2">
-            <Button look="quiet" disabled={busy} onClick={() => setClarifying(false)}>Back to the {questions.length === 1 ? "question" : "questions"}</Button>
+            <Button look="quiet" disabled={busy} onClick={() => openClarify(false)}>Back to the {questions.length === 1 ? "question" : "questions"}</Button>
             <Button look="solid" data-testid="clarify-send" disabled={off || (draft.clarify ?? "").trim() === ""} busy={busy && pressed === "clarify"} onClick={clarify}>Send these words</Button>
           </div>
         </div>
@@ -136,10 +141,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
             <Button look="quiet" tight data-testid="dismiss" disabled={off} busy={busy && pressed === "dismiss"} onClick={dismiss} title="Close it without an answer; the agent is told so">Dismiss</Button>
           )}
           {verbs.includes("clarify") && (
-            <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => {
-              setClarifying(true);
-              requestAnimationFrame(() => clarifyField.current?.focus());
-            }}><MessageSquareText size={16} aria-hidden />Answer in words instead</Button>
+            <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => openClarify(true)}><MessageSquareText size={16} aria-hidden />{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>
           )}
           <span className="flex-1" />
           {!ready && <span className="text-sm text-soft max-md:w-full">{missing > 0 ? (missing === 1 ? "1 answer missing" : `${missing} answers missing`) : "Nothing answered yet"}</span>}

@@ -51,12 +51,58 @@ describe("approval card", () => {
     const h = online([bash("a")]);
     const { user } = mount(h);
     await user.click(button("deny-reason"));
-    await user.type(screen.getByTestId("deny-reason-text"), "no{Escape}");
+    await user.type(screen.getByTestId("deny-reason-text"), "{Escape}");
     expect(screen.queryByTestId("deny-reason-text")).toBeNull();
     expect(h.answers()).toEqual([]);
     await user.click(button("deny-reason"));
     await user.type(screen.getByTestId("deny-reason-text"), "use main instead{Enter}");
     expect(h.answers()).toEqual([expect.objectContaining({ decision: "deny", message: "use main instead" })]);
+  });
+
+  // What is closed over words is put aside: they come back, also after a reload.
+  it.each([["reason", "deny-reason", "deny-reason-text", "not on a Friday"], ["edit", "edit", "edit-text", '{"command":"make half"}']])("D1-40 D0-37: Escape and Cancel lose nothing of the %s", async (field, open, text, words) => {
+    const h = online([bash("a")]);
+    const first = mount(h);
+    const { user } = first;
+    const value = () => screen.getByTestId<HTMLTextAreaElement>(text).value;
+    await user.click(button(open));
+    await user.clear(screen.getByTestId(text));
+    await user.click(screen.getByTestId(text));
+    await user.paste(words);
+    await user.keyboard("{Escape}");
+    expect(screen.queryByTestId(text)).toBeNull();
+    expect(screen.getByTestId("kept")).toHaveTextContent(`Not sent, and kept: your ${field}.`);
+    await user.click(button(open));
+    expect(value()).toBe(words);
+    await user.click(screen.getByRole("button", { name: /^Cancel/ }));
+    first.unmount();
+    const again = mount(h);
+    expect(screen.queryByTestId(text)).toBeNull(); // it was closed, and stays so
+    expect(screen.getByTestId("kept")).toBeInTheDocument();
+    await again.user.click(button(open));
+    expect(value()).toBe(words);
+    // Left open it comes back open.
+    again.unmount();
+    mount(h);
+    expect(value()).toBe(words);
+    expect(h.answers()).toEqual([]);
+  });
+
+  it("an edit that was put aside can be taken back to what the agent asked, and what was never changed is no draft", async () => {
+    const h = online([bash("a")]);
+    const { user } = mount(h);
+    await user.click(button("edit"));
+    await user.type(screen.getByTestId("edit-text"), "{Escape}");
+    expect(screen.queryByTestId("edit-text")).toBeNull();
+    expect(screen.queryByTestId("kept")).toBeNull();
+    expect(h.app.drafts.load(bash("a").key)).toEqual({});
+    await user.click(button("edit"));
+    const asked = screen.getByTestId<HTMLTextAreaElement>("edit-text").value;
+    await user.type(screen.getByTestId("edit-text"), "x");
+    await user.click(button("edit-reset"));
+    expect(screen.getByTestId<HTMLTextAreaElement>("edit-text").value).toBe(asked);
+    await user.type(screen.getByTestId("edit-text"), "{Escape}");
+    expect(screen.queryByTestId("kept")).toBeNull();
   });
 
   it("a plain Deny says so at once and without a message", async () => {

@@ -1,6 +1,6 @@
 import { act, fireEvent, screen, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
-import { ask, bash, closed, decision, features, form, processState, question, system } from "@banksman/client/testing";
+import { ask, bash, closed, decision, features, form, formFields, processState, question, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { pick, pickOther } from "./QuestionCard";
@@ -9,6 +9,43 @@ const card = (id: string) => screen.getByTestId(`card-${id}`);
 const el = (name: string) => screen.getByTestId<HTMLInputElement>(name);
 
 describe("question card", () => {
+  it.each([["question", ask("q")], ["form", form("q", { body: { verbs: ["answer", "clarify"], scopes: [], schema: "{}", fields: formFields } })]])("D1-40: words in place of an answer are kept when the field is closed over them: %s", async (_kind, asked) => {
+    const h = online([asked]);
+    const first = mount(h);
+    expect(el("clarify")).toHaveTextContent("Answer in words instead");
+    await first.user.click(el("clarify"));
+    await first.user.type(el("clarify-text"), "which of them?");
+    await first.user.click(screen.getByText(/^Back to the (question|form)$/));
+    expect(screen.queryByTestId("clarify-text")).toBeNull();
+    first.unmount();
+    const again = mount(h);
+    expect(screen.queryByTestId("clarify-text")).toBeNull();
+    expect(el("clarify")).toHaveTextContent("Your words, not sent");
+    await again.user.click(el("clarify"));
+    expect(el("clarify-text").value).toBe("which of them?");
+  });
+
+  it("D1-40: JSON that somebody wrote in place of a form's fields is still there after a look at the fields, and what the fields say is there as well", async () => {
+    const h = online([form("f", { body: { verbs: ["answer"], scopes: [], schema: "{}", fields: formFields } })]);
+    const { user } = mount(h);
+    await user.type(el("field-port"), "7");
+    await user.click(screen.getByText("Write it as JSON instead"));
+    const mine = '{"port": 8, "x": 1}';
+    fireEvent.change(el("form-text"), { target: { value: mine } });
+    await user.click(screen.getByText("Back to the fields"));
+    expect(el("field-port").value).toBe("7");
+    await user.type(el("field-port"), "1");
+    await user.click(screen.getByText("Back to the JSON that you wrote"));
+    expect(el("form-text").value).toBe(mine);
+    await user.click(screen.getByText("Put in what they say"));
+    expect(el("form-text").value).toBe('{\n  "port": 71\n}');
+    // JSON that nobody wrote follows the fields.
+    await user.click(screen.getByText("Back to the fields"));
+    await user.type(el("field-port"), "2");
+    await user.click(screen.getByText("Write it as JSON instead"));
+    expect(el("form-text").value).toBe('{\n  "port": 712\n}');
+  });
+
   it("D0-32 D1-37: header chip, text, native radios or checkboxes, labels and descriptions in a fieldset with legend", () => {
     mount(online([ask("q", [question(), features])]));
     const sets = within(card("q")).getAllByRole("group").filter((g) => g.tagName === "FIELDSET");

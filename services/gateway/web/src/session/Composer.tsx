@@ -1,5 +1,5 @@
 import { SendHorizontal } from "lucide-react";
-import { useId, useState } from "react";
+import { useId, useRef, useState } from "react";
 import { newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Problem } from "../ui/controls";
@@ -19,6 +19,8 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
   const id = useId();
   const off = busy || blocked || !online || (text.trim() === "" && files.length === 0);
 
+  const now = useRef({ text, files });
+  now.current = { text, files };
   const change = (t: string) => {
     setText(t);
     app.drafts.save(draftKey, { text: t });
@@ -31,8 +33,10 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
     void app.command({ type: "send_message", session_id: session, command_id: command, text, ...(files.length > 0 ? { attachments: files } : {}) }).then((r) => {
       setBusy(false);
       if (r.status === "accepted" || r.status === "duplicate") {
-        change("");
-        setFiles([]);
+        // What was typed on while it was on its way is the next message.
+        const rest = now.current.text;
+        change(rest === text ? "" : rest.startsWith(text) ? rest.slice(text.length).trimStart() : rest);
+        if (now.current.files === files) setFiles([]);
         return;
       }
       setProblem([r.error ?? "The message was not taken.", ...(r.fields ?? []).map((f) => `${f.field} ${f.problem}`)].join(" "));

@@ -62,7 +62,7 @@ export function StartForm() {
       <form className="mt-5 space-y-5" onSubmit={(e) => { e.preventDefault(); start(); }}>
         <div className="space-y-1.5">
           <label htmlFor={`${id}-prompt`} className="block text-sm font-medium">What should the agent do?</label>
-          <textarea id={`${id}-prompt`} data-testid="start-prompt" rows={5} className={inputClass} value={prompt}
+          <textarea id={`${id}-prompt`} data-testid="start-prompt" rows={5} className={inputClass} value={prompt} readOnly={busy}
             onChange={(e) => change({ prompt: e.target.value })}
             onKeyDown={(e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) start(); }} />
           <Attach list={files} onChange={(list) => { setFiles(list); setCommand(newId()); }} kept={kept} disabled={busy || !ready} />

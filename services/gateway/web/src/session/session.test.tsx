@@ -173,6 +173,17 @@ describe("session view", () => {
     await waitFor(() => expect(screen.getByTestId<HTMLTextAreaElement>("message-input").value).toBe(""));
   });
 
+  it("D1-40: what is typed on while a message is on its way is the next message", async () => {
+    const { h, user, push } = open();
+    await user.type(screen.getByTestId("message-input"), "hello{Enter}");
+    await user.type(screen.getByTestId("message-input"), " and then the tests");
+    push({ type: "receipt", ref: lastOf(h, "send_message")!.ref, status: "accepted" });
+    await waitFor(() => expect(screen.getByTestId<HTMLTextAreaElement>("message-input").value).toBe("and then the tests"));
+    expect(h.app.drafts.load(`message:${KEY}`).text).toBe("and then the tests");
+    await user.click(screen.getByTestId("message-send"));
+    expect(lastOf(h, "send_message")).toMatchObject({ text: "and then the tests" });
+  });
+
   it("D1-46: images and documents go along as base64", async () => {
     const { h, user } = open();
     await waitFor(() => expect(screen.getByTestId("attach")).toBeEnabled());

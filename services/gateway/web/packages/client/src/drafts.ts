@@ -22,6 +22,22 @@ export interface Draft {
   /** Of a form, by field: text, or the JSON of what was chosen. */
   fields?: Record<string, string | string[]>;
   text?: string; // of a message or prompt
+  /** Fields that were closed by hand with words in them: the words come back when they are opened. */
+  shut?: Shuttable[];
+}
+
+/** What can be opened and closed in a card. */
+export type Shuttable = "reason" | "edit" | "clarify" | "form";
+
+/** Whether a field begins open: words are in it, and nobody has closed it over them. */
+export function beginsOpen(d: Draft, field: Shuttable): boolean {
+  return d[field] !== undefined && d[field] !== "" && !d.shut?.includes(field);
+}
+
+/** The change to a draft when a field is opened or closed. */
+export function shutting(d: Draft, field: Shuttable, shut: boolean): Pick<Draft, "shut"> {
+  const others = (d.shut ?? []).filter((f) => f !== field);
+  return { shut: shut ? [...others, field] : others.length > 0 ? others : undefined };
 }
 
 /** Drafts in a storage that is handed in. A full or forbidden one loses them at a reload only. */
