@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -276,6 +277,12 @@ func (e *estate) overService(t *testing.T) {
 			require.NoError(t, err)
 			nothingOfOther(t, string(raw))
 		}
+		if c.Credentials().Role != bus.RoleNotifier {
+			err := c.Call(t.Context(), wire.VerbTicket, wire.TicketCall{
+				Key: "acme.agents." + hitl.ID("acme", "agents", "open", 1), People: []string{"owner"}, Recipient: "r", Channel: "c", Via: wire.TicketLink,
+			}, new(wire.TicketReply))
+			require.ErrorContains(t, err, "may not have tickets", name)
+		}
 		for what, p := range pairs() {
 			for verb, in := range map[string]func(id string) any{
 				wire.VerbGet:    func(id string) any { return wire.GetCall{ID: id} },
@@ -367,15 +374,20 @@ func (e *estate) overBus(t *testing.T) {
 	require.NoError(t, err)
 	e.store(nc, "hitl.req.acme.agents."+never, raw)
 	require.Eventually(t, func() bool { return e.count(e.prov, journal.Decisions, "hitl.dec.acme.agents."+never) == 1 }, patience, time.Millisecond)
-	var told [2]string
-	for i, id := range []string{open, never} {
-		code, raw := e.g.call("GET", "/api/interactions/"+id, e.token, "")
-		told[i] = fmt.Sprint(code, len(raw))
-		var out json.RawMessage
-		err := e.acme.Call(t.Context(), wire.VerbGet, wire.GetCall{ID: id}, &out)
-		told[i] += fmt.Sprint(" ", err, len(out))
+	for range 2 { // while the refused requests lie there, and when they are gone
+		var told [2]string
+		for i, id := range []string{open, never} {
+			code, raw := e.g.call("GET", "/api/interactions/"+id, e.token, "")
+			told[i] = fmt.Sprint(code, len(raw))
+			var out json.RawMessage
+			err := e.acme.Call(t.Context(), wire.VerbGet, wire.GetCall{ID: id}, &out)
+			told[i] += fmt.Sprint(" ", err, len(out))
+		}
+		require.Equal(t, told[1], told[0], "that other has an id shows by nothing")
+		require.Eventually(t, func() bool {
+			return e.count(e.prov, journal.Requests, "hitl.req.acme.agents."+open) == 0 && e.count(e.prov, journal.Requests, "hitl.req.acme.agents."+never) == 0
+		}, patience, time.Millisecond)
 	}
-	require.Equal(t, told[1], told[0], "that other has an id shows by nothing")
 }
 
 func (e *estate) store(nc *nats.Conn, subj string, body []byte) {
@@ -395,6 +407,14 @@ func (e *estate) told(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	require.Equal(t, "acme", next(t, heard).Tenant, "what waited before")
+	js, err := jetstream.New(e.connect(bus.RoleGateway))
+	require.NoError(t, err)
+	kv, err := js.KeyValue(t.Context(), journal.SessionsBucket)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // from now on it is told
+		_, err := kv.Get(t.Context(), "feed.acme.ci")
+		return err == nil
+	}, patience, 10*time.Millisecond)
 	// The stream of everything over HTTP.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -424,8 +444,8 @@ func (e *estate) told(t *testing.T) {
 		got := e.ask(c, tenant, "told")
 		ref := subject.NewRef(tenant, "agents", hitl.ID(tenant, "agents", "told", 1))
 		require.Eventually(t, func() bool {
-			code, _ := e.g.call("GET", "/api/interactions/"+ref.String(), e.g.token, "")
-			return code == 200
+			code, raw := e.g.call("GET", "/api/interactions", e.g.token, "")
+			return code == 200 && strings.Contains(string(raw), ref.String())
 		}, patience, time.Millisecond)
 		code, raw := e.g.call("POST", "/api/seen", e.g.token, `{"requests":["`+ref.String()+`"]}`)
 		require.Equal(t, 200, code, "%s", raw)

@@ -1,4 +1,5 @@
-// Package requirements holds docs/requirements.md to what the tests are called.
+// Package requirements holds docs/requirements.md, and whatever other page names
+// tests as proof, to what the tests are called.
 package requirements
 
 import (
@@ -15,6 +16,7 @@ const root = "../.."
 var (
 	row     = regexp.MustCompile(`^\| (invariant \d+|[A-D]\d?-\d\d) \| .+ \| (.+) \|$`)
 	goTest  = regexp.MustCompile("^[a-z/0-9]+: `(Test\\w+)`(?:, \"(.+)\")?$")
+	named   = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 	webTest = regexp.MustCompile(`^(web|browser): "(.+)"$`)
 )
 
@@ -97,5 +99,60 @@ func TestTableNamesTests(t *testing.T) {
 	}
 	if rows < 230 {
 		t.Errorf("read %d rows only", rows)
+	}
+}
+
+// A page that names a test as proof names one that exists; and the threat model
+// proves each "cannot", or says that nothing does.
+func TestPagesNameTests(t *testing.T) {
+	goText, _ := sources(t)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions, err := filepath.Glob(filepath.Join(root, "docs", "adr", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	security := filepath.Join(root, "SECURITY.md")
+	for _, page := range append(append(pages, decisions...), security) {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(raw), -1) {
+			if !strings.Contains(goText, "func "+m[1]+"(") {
+				t.Errorf("%s: there is no test %s", page, m[1])
+			}
+		}
+		if page == security {
+			proved(t, string(raw))
+		}
+	}
+}
+
+// proved reads the tables of the threat model: "| cannot | shown by |".
+func proved(t *testing.T, text string) {
+	rows, inside := 0, false
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 4 {
+			inside = false
+			continue
+		}
+		if strings.TrimSpace(cells[1]) == "cannot" {
+			inside = true
+			continue
+		}
+		if !inside || strings.HasPrefix(cells[1], "---") {
+			continue
+		}
+		rows++
+		if !named.MatchString(cells[2]) && !strings.Contains(cells[2], "not shown") {
+			t.Errorf("SECURITY.md: nothing shows that they cannot%s", cells[1])
+		}
+	}
+	if rows < 60 {
+		t.Errorf("read %d rows of the threat model only", rows)
 	}
 }

@@ -63,8 +63,8 @@ func (e *Engine) elsewhere(ctx context.Context, id string) (subject.Ref, error) 
 		return subject.Ref{}, err
 	}
 	raw, err := w.Request()
-	if err != nil || raw == nil || w.Outcome == hitl.InvalidIX {
-		return subject.Ref{}, api.ErrNotFound // an id that its sender chose
+	if err != nil || raw == nil {
+		return subject.Ref{}, api.ErrNotFound // only its digest was kept
 	}
 	r, err := hitl.ParseRequest(raw)
 	if err != nil {
