@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -64,6 +65,12 @@ type Channel struct {
 	User     string `json:"user,omitempty"`
 	Password Secret `json:"password,omitempty"`
 	From     string `json:"from,omitempty"`
+	// What is secret may lie in files of its own, mode 0600, whose names are relative to
+	// the configuration. SecretsFile has a secret in each line.
+	URLFile      string `json:"url_file,omitempty"`
+	SecretsFile  string `json:"secrets_file,omitempty"`
+	TokenFile    string `json:"token_file,omitempty"`
+	PasswordFile string `json:"password_file,omitempty"`
 	// To is the address of recipients who have none of their own here, and of the
 	// channel itself where there are no routes.
 	To string `json:"to,omitempty"`
@@ -151,15 +158,23 @@ func loadConfig(path string) (c Config, err error) {
 	if errors.As(err, &se) {
 		return c, &ConfigError{Field: se.Path, Line: se.Line, Column: se.Column, Err: errors.New(se.Problem)}
 	}
-	secret := len(c.Deciders) > 0
+	secret := false
+	for _, d := range c.Deciders {
+		secret = secret || d.Token != "" || len(d.Secrets) > 0
+	}
 	for _, ch := range c.Channels {
 		secret = secret || ch.secret()
 	}
 	if perm := info.Mode().Perm(); secret && perm&0o077 != 0 {
 		return c, fmt.Errorf("%w: %04o with secrets inside, want 0600 (chmod 600 it)", ErrConfigMode, perm)
 	}
+	filled, err := c.fromFiles(filepath.Dir(path))
+	if err == nil {
+		err = c.Validate()
+	}
 	var ce *ConfigError
-	if err = c.Validate(); errors.As(err, &ce) {
+	if errors.As(err, &ce) {
+		ce.Field = fileField(ce.Field, filled)
 		p := at.At(ce.Field)
 		ce.Line, ce.Column = p.Line, p.Column
 	}

@@ -27,6 +27,10 @@ type Decider struct {
 	AllowPrivate bool     `json:"allow_private,omitempty"`
 	// Token is the service's own at the gateway: it decides by the roles of it.
 	Token Secret `json:"token"`
+	// As of a channel.
+	URLFile     string `json:"url_file,omitempty"`
+	SecretsFile string `json:"secrets_file,omitempty"`
+	TokenFile   string `json:"token_file,omitempty"`
 }
 
 func (c *Config) checkDeciders() error {
