@@ -207,6 +207,10 @@ bench-claude: $(READY) ## from a person's answer to the tool in the real Claude 
 bench-lifecycle: ## what a start costs with 100,000 open and 1,000,000 settled; takes a quarter of an hour and 10 GB
 	@go run ./$(BENCH)/lifecycle $(ARGS)
 
+.PHONY: bench-notify
+bench-notify: ## the notifier: times beside a bare consumer, replicas that are killed, idle addresses, a flood
+	@go run ./$(BENCH)/notify $(ARGS)
+
 .PHONY: soak
 soak: ## 20,000 interactions on a cluster whose parts are killed; ARGS="-seed 7 -n 2000"
 	@go run -buildvcs=true ./$(SOAK) $(ARGS)

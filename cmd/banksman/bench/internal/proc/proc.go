@@ -78,6 +78,16 @@ func (p *Process) Call(ctx context.Context, job, answer any) error {
 	return nil
 }
 
+// PID is the part's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends the part with a signal that it cannot catch, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Wait()         // says that it was killed
+	_ = p.in.Close()
+}
+
 // Stop ends the part and waits for it. Of nil it does nothing.
 func (p *Process) Stop() error {
 	if p == nil {
