@@ -65,7 +65,7 @@ func explain(ctx context.Context, l *ledger.Ledger, ref subject.Ref) (*Explanati
 			if !slices.ContainsFunc(x.Deliveries, func(have Delivery) bool { return have.Step == d.Step && have.Address == d.Address }) {
 				why := d.Skip
 				if why == "" {
-					why = "its time had come already, or the endpoint wants no more messages"
+					why = "its time had come already, or the endpoint wanted no more messages"
 				}
 				x.Deliveries = append(x.Deliveries, Delivery{Step: d.Step, Address: d.Address, State: skipped, DueAt: d.Due, Problem: why})
 			}
@@ -91,6 +91,8 @@ type Tested struct {
 	Address string `json:"address"`
 	Said    string `json:"said,omitempty"`
 	Problem string `json:"problem,omitempty"` // empty: the provider has taken it
+
+	target string
 }
 
 // Test sends a message through each address of the configuration, at once and
@@ -119,7 +121,7 @@ func Test(ctx context.Context, log *slog.Logger, c Config, baseAddress, only str
 		if only != "" && only != lane.Name && only != name {
 			continue
 		}
-		t := Tested{Address: lane.Name}
+		t := Tested{Address: lane.Name, target: lane.Target}
 		now := time.Now().UTC()
 		a := channel.Alert{
 			ID: "msg_test_" + now.Format("20060102T150405.000000000"), Type: channel.Test, Key: "test", Time: now, To: lane.To,

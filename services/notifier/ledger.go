@@ -46,6 +46,25 @@ func OpenLedger(ctx context.Context, c *bus.Credentials, options ...nats.Option)
 // Close gives the connection up.
 func (l *Ledger) Close() { l.conn.Shut() }
 
+// Welcome has addresses that a test reached get messages again which were gone before.
+// It returns how many those are.
+func (l *Ledger) Welcome(ctx context.Context, tested []Tested) (int, error) {
+	n := 0
+	for _, t := range tested {
+		if t.Problem != "" {
+			continue
+		}
+		was, err := l.ledger.MarkGone(ctx, ledger.Gone{Channel: t.Address, Target: t.target, At: time.Now().UTC(), Back: true})
+		if err != nil {
+			return n, err
+		}
+		if was {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Claim is who looks after an interaction, and until when. Until then nobody else
 // is told who was not told yet.
 type Claim = plan.Claim

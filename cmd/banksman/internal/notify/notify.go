@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,12 +142,48 @@ func (c *command) test(ctx context.Context, only string) error {
 			fmt.Fprintf(w, "%s\t%s\n", r.Address, cli.Safe(word))
 		}
 	})
+	c.welcome(ctx, results)
 	for _, r := range results {
 		if r.Problem != "" {
 			return errors.Join(err, errors.New("not every message was taken"))
 		}
 	}
 	return err
+}
+
+// welcome has the notifier send again to what a test reached and was gone before. It
+// needs the ledger, which need not be in reach of who only tries a file.
+func (c *command) welcome(ctx context.Context, results []notifier.Tested) {
+	if c.noLedger() || !slices.ContainsFunc(results, func(t notifier.Tested) bool { return t.Problem == "" }) {
+		return
+	}
+	err := c.open(ctx, func(ctx context.Context, l *notifier.Ledger) error {
+		n, err := l.Welcome(ctx, results)
+		if n > 0 {
+			fmt.Fprintf(c.Err, "%d of them wanted no more messages before, and get them again.\n", n)
+		}
+		return err
+	})
+	if err != nil {
+		fmt.Fprintln(c.Err, cli.Safe("The notifier's ledger cannot be reached: an address that wanted no more messages gets none until a notifier starts anew ("+err.Error()+")"))
+	}
+}
+
+// noLedger reports that there are no credentials for it.
+func (c *command) noLedger() bool {
+	file := c.creds
+	if file == "" {
+		dir := c.data
+		if dir == "" {
+			var err error
+			if dir, err = cli.DefaultDataDir(); err != nil {
+				return true
+			}
+		}
+		file = filepath.Join(dir, "creds", "notifier.json")
+	}
+	_, err := os.Stat(file)
+	return err != nil
 }
 
 // open connects and hands the ledger on.

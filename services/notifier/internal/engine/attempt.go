@@ -78,6 +78,9 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	return l.recordAsked(ctx, mine, next)
 }
 
+// wantsNone is why nothing is sent to a target that is gone.
+const wantsNone = "the endpoint wants no more messages; banksman notify test tries it again, and so does a new start of the notifier"
+
 // overFirst is why a retracted delivery was not sent.
 const overFirst = "it was over first"
 
@@ -91,7 +94,7 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 		return &next, nil
 	}
 	if l.dropped.Load() {
-		next.State, next.Problem = ledger.Dead, "the endpoint wants no more messages"
+		next.State, next.Problem = ledger.Dead, wantsNone
 		return &next, nil
 	}
 	// What may have been heard already is repeated without delay.
@@ -266,11 +269,11 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 // drop remembers that the endpoint wants nothing any more.
 func (l *lane) drop(ctx context.Context, why error) {
 	if !l.dropped.Swap(true) {
-		l.e.Logger.Error("the endpoint wants no more messages and gets none; a channel of another name, address or token starts anew", "channel", l.Name, "error", why)
+		l.e.Logger.Error("the endpoint wants no more messages and gets none, until banksman notify test reaches it or a notifier starts anew", "channel", l.Name, "error", why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
-	if err := l.e.Ledger.MarkGone(ctx, ledger.Gone{Channel: l.Name, Target: l.Target, At: l.e.Clock.Now().UTC()}); err != nil {
+	if _, err := l.e.Ledger.MarkGone(ctx, ledger.Gone{Channel: l.Name, Target: l.Target, At: l.e.Clock.Now().UTC()}); err != nil {
 		l.e.Logger.Warn("not recorded that the endpoint is gone", "channel", l.Name, "error", err)
 	}
 }

@@ -97,12 +97,24 @@ func New(o Options) *Engine {
 // no attempt is under way; those that were are finished and recorded.
 func (e *Engine) Run(ctx context.Context) error {
 	ready := make(chan struct{}) // closed by the watch
+	var before []ledger.Gone     // the watch's, until then
+	caughtUp := false            // the watch's
 	g := run.NewGroup(ctx)
 	g.Go("ledger", func(ctx context.Context) error {
 		return e.Ledger.Watch(ctx, ledger.Watcher{
 			Delivery: func(r *ledger.Record) { e.observe(r, true) },
-			Gone:     e.gone,
-			Ready:    func() { close(ready) },
+			Gone: func(g ledger.Gone) {
+				if !caughtUp {
+					before = append(before, g)
+					return
+				}
+				e.gone(g)
+			},
+			Ready: func() {
+				caughtUp = true
+				e.welcome(ctx, before)
+				close(ready)
+			},
 			Broken: func(key string, err error) {
 				e.Logger.Error("an entry of the ledger cannot be read", "key", key, "error", err)
 			},
@@ -157,7 +169,26 @@ func (e *Engine) observe(r *ledger.Record, watched bool) {
 
 func (e *Engine) gone(g ledger.Gone) {
 	if l := e.lane(g.Channel); l != nil && l.Target == g.Target {
-		l.dropped.Store(true)
+		l.dropped.Store(!g.Back)
+	}
+}
+
+// welcome gives targets that were gone before this start another try: whoever starts
+// a notifier may have mended what was wrong, and one message more harms nobody.
+func (e *Engine) welcome(ctx context.Context, list []ledger.Gone) {
+	for _, g := range list {
+		if l := e.lane(g.Channel); g.Back || l == nil || l.Target != g.Target {
+			continue
+		}
+		g.Back, g.At = true, e.Clock.Now().UTC()
+		call, cancel := context.WithTimeout(ctx, recordLimit)
+		_, err := e.Ledger.MarkGone(call, g)
+		cancel()
+		if err != nil {
+			e.Logger.Warn("not recorded that an endpoint is tried again", "channel", g.Channel, "error", err)
+			continue
+		}
+		e.Logger.Info("an endpoint that wanted no more messages is tried again", "channel", g.Channel)
 	}
 }
 
@@ -176,6 +207,11 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	}
 	ix := interaction(ref, s)
 	route, deliveries := e.Policy.Deliveries(&ix)
+	for i := range deliveries {
+		if l := e.lane(deliveries[i].Address); l != nil && l.dropped.Load() && deliveries[i].Skip == "" {
+			deliveries[i].Skip = wantsNone
+		}
+	}
 	// What was planned first counts, so that all of it is found again at the end.
 	p, err := e.Ledger.CreatePlan(ctx, ref, ledger.Plan{At: now.UTC(), Route: route, Deliveries: deliveries})
 	if err != nil {

@@ -150,6 +150,8 @@ type Gone struct {
 	Channel string    `json:"channel"`
 	Target  string    `json:"target"` // a digest
 	At      time.Time `json:"at"`
+	// Back: it is tried again since then.
+	Back bool `json:"back,omitempty"`
 }
 
 // decodeGone takes an entry at its word only where it is the one of its key: it

@@ -161,15 +161,32 @@ func (l *Ledger) Over(ctx context.Context, ref subject.Ref) (*Over, error) {
 	return decodeOver(overKey(ref), value)
 }
 
-// MarkGone records that a channel's target wants nothing any more.
-func (l *Ledger) MarkGone(ctx context.Context, g Gone) error {
-	g.Write = rand.Text()
-	data, err := hitl.Marshal(g)
-	if err != nil {
-		return fmt.Errorf("ledger: encode: %w", err)
+// MarkGone records that a channel's target wants nothing any more, or (g.Back) that
+// it is tried again; was says that it was recorded otherwise before.
+func (l *Ledger) MarkGone(ctx context.Context, g Gone) (was bool, err error) {
+	key := goneKey(g.Channel, g.Target)
+	for {
+		value, rev, err := l.get(ctx, key)
+		have := Gone{Back: true} // nothing is recorded
+		if err == nil {
+			have, err = decodeGone(key, value)
+		}
+		switch {
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return false, err
+		case have.Back == g.Back:
+			return false, nil
+		}
+		g.Write = rand.Text()
+		data, err := hitl.Marshal(g)
+		if err != nil {
+			return false, fmt.Errorf("ledger: encode: %w", err)
+		}
+		_, _, won, err := l.swap(ctx, key, rev, data, g.Write)
+		if err != nil || won {
+			return won, err
+		}
 	}
-	_, _, _, err = l.swap(ctx, goneKey(g.Channel, g.Target), 0, data, g.Write)
-	return err
 }
 
 // swap stores data under key if the key's revision is the given one; 0 is

@@ -131,8 +131,14 @@ func TestWatchShowsTheNewestThenChanges(t *testing.T) {
 	r, won, err = l.Update(ctx, r, next)
 	require.NoError(t, err)
 	require.True(t, won)
-	require.NoError(t, l.MarkGone(ctx, ledger.Gone{Channel: "hook", Target: "t"}))
-	require.NoError(t, l.MarkGone(ctx, ledger.Gone{Channel: "hook", Target: "t"}), "twice is once")
+	mark := func(back bool) bool {
+		was, err := l.MarkGone(ctx, ledger.Gone{Channel: "hook", Target: "t", Back: back})
+		require.NoError(t, err)
+		return was
+	}
+	require.False(t, mark(true), "it was never gone")
+	require.True(t, mark(false))
+	require.False(t, mark(false), "twice is once")
 
 	seen := make(chan *ledger.Record, 10)
 	gone := make(chan ledger.Gone, 10)
@@ -151,6 +157,11 @@ func TestWatchShowsTheNewestThenChanges(t *testing.T) {
 	require.Len(t, seen, 1)
 	require.Equal(t, r, <-seen)
 	require.Equal(t, "t", (<-gone).Target)
+	require.True(t, mark(true))
+	require.False(t, mark(true))
+	require.True(t, (<-gone).Back)
+	require.True(t, mark(false))
+	require.False(t, (<-gone).Back)
 	next.State, next.Alert = ledger.Sent, nil
 	_, _, err = l.Update(ctx, r, next)
 	require.NoError(t, err)

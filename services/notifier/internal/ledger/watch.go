@@ -18,7 +18,7 @@ type Watcher struct {
 	// Delivery is called for the newest version of every delivery, then for
 	// each change.
 	Delivery func(*Record)
-	// Gone is called for every target that is gone.
+	// Gone is called for every target that is or was gone.
 	Gone func(Gone)
 	// Ready is called once, when all that was stored has been seen.
 	Ready func()
