@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/epoch"
 	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/alerts"
@@ -195,9 +196,13 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	}
 	g.feed = feed.New(g.conn.Conn, g.log)
 	g.counts = metrics.New(g.Health)
+	since, err := epoch.Read(ctx, g.conn.Conn)
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
 	g.engine = engine.New(engine.Options{
 		Journal: g.feed.Over(records), Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
-		Quota: *o.Quota, Rules: g.rules, Metrics: g.counts,
+		Quota: *o.Quota, Rules: g.rules, Metrics: g.counts, Epoch: since,
 	})
 	tickets, err := ticket.Open(ctx, ticket.Options{
 		Conn: g.conn.Conn, Engine: g.engine, People: g.auth, Logger: g.log, BaseURL: g.base,

@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/epoch"
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
@@ -63,6 +64,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	clusterPort := fs.Int("cluster-port", 6222, "`port` by which nodes reach each other")
 	fs.Var(&installs, "install", "`PART=DIR`: copy into DIR what one part needs and nothing else. PART is nats, a --node, or a credential file without its ending, such as gateway or owner-agents; repeatable")
 	provision := fs.Bool("provision", false, "make the streams on the running server")
+	restored := fs.Bool("restored", false, "the server's data were put back from a copy: pages begin anew instead of going on from places in what was lost (with --provision)")
 	replicas := fs.Int("replicas", 1, "copies of each stream, 3 in a cluster (with --provision)")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -104,6 +106,12 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 			fmt.Fprintln(stderr, "banksman creds: make the streams:", err)
 			return 1
 		}
+		if *restored {
+			if err := Restored(ctx, plan.Dir); err != nil {
+				fmt.Fprintln(stderr, "banksman creds: begin anew after a restore:", err)
+				return 1
+			}
+		}
 		fmt.Fprintln(stdout, "streams:       ready")
 	}
 	return 0
@@ -112,23 +120,44 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 // Provision makes what is missing of the streams, with the provisioner's
 // credential below dir. urls, where given, replace the file's.
 func Provision(ctx context.Context, dir string, urls []string, cfg journal.Config, opts ...nats.Option) error {
-	c, err := bus.LoadCredentials(natsd.CredentialsFile(dir, bus.RoleProvisioner, "", ""))
+	nc, err := provisioner(dir, urls, opts...)
 	if err != nil {
 		return err
 	}
-	auth, err := c.Auth()
+	defer nc.Close()
+	return journal.Provision(ctx, nc, cfg)
+}
+
+// Restored says that the server's data were put back from a copy. Gateways see it
+// when they start.
+func Restored(ctx context.Context, dir string) error {
+	nc, err := provisioner(dir, nil)
 	if err != nil {
 		return err
+	}
+	defer nc.Close()
+	return epoch.Begin(ctx, nc)
+}
+
+// provisioner connects with the provisioner's credential below dir; the caller
+// closes it.
+func provisioner(dir string, urls []string, opts ...nats.Option) (*nats.Conn, error) {
+	c, err := bus.LoadCredentials(natsd.CredentialsFile(dir, bus.RoleProvisioner, "", ""))
+	if err != nil {
+		return nil, err
+	}
+	auth, err := c.Auth()
+	if err != nil {
+		return nil, err
 	}
 	if len(urls) == 0 {
 		urls = c.URLs
 	}
 	nc, err := nats.Connect(strings.Join(urls, ","), append(opts, auth, nats.Name("banksman provisioner"))...)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", strings.Join(urls, ","), err)
+		return nil, fmt.Errorf("connect to %s: %w", strings.Join(urls, ","), err)
 	}
-	defer nc.Close()
-	return journal.Provision(ctx, nc, cfg)
+	return nc, nil
 }
 
 // list is a flag that may be given several times.

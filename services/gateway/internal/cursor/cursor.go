@@ -10,7 +10,8 @@ import (
 )
 
 // Position is a sequence in each of the two streams. The creation times are
-// the epochs: a stream made anew invalidates every cursor.
+// the epochs: a stream made anew invalidates every cursor, and so does a record
+// that was put back.
 type Position struct {
 	EventsEpoch, Events           int64
 	TranscriptsEpoch, Transcripts int64
@@ -65,10 +66,10 @@ func After(update, cursor string) bool {
 	return !ok1 || !ok2 || !c.Covers(u)
 }
 
-// Of is where both streams end.
-func Of(events, transcripts journal.Position) Position {
+// Of is where both streams end, in an epoch of the record.
+func Of(epoch int64, events, transcripts journal.Position) Position {
 	return Position{
-		EventsEpoch: events.Created.UnixNano(), Events: int64(events.Last),
+		EventsEpoch: events.Created.UnixNano() + epoch, Events: int64(events.Last),
 		TranscriptsEpoch: transcripts.Created.UnixNano(), Transcripts: int64(transcripts.Last),
 	}
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Quota quota.Limits
 	// Rules are asked before people are; nil: there are none.
 	Rules api.Rules
+	// Epoch of the record: cursors of another one count for nothing.
+	Epoch int64
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
 

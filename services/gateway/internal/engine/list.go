@@ -122,7 +122,7 @@ func (e *Engine) kept(ctx context.Context) (cursor.Position, error) {
 	if err != nil {
 		return cursor.Position{}, err
 	}
-	at := cursor.Of(events, transcripts)
+	at := cursor.Of(e.opts.Epoch, events, transcripts)
 	at.Events, at.Transcripts = int64(max(events.First, 1)-1), int64(max(transcripts.First, 1)-1)
 	return at, nil
 }

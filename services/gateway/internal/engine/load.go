@@ -40,7 +40,7 @@ func (e *Engine) load(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	e.view.Begin(cursor.Of(events, transcripts))
+	e.view.Begin(cursor.Of(e.opts.Epoch, events, transcripts))
 	session := func(m journal.Message) error {
 		n++
 		e.view.LoadSession(m)

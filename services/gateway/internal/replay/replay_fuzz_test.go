@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 			require.NoError(t, err)
 			tr, err := j.Position(t.Context(), journal.Transcripts)
 			require.NoError(t, err)
-			return cursor.Of(ev, tr)
+			return cursor.Of(0, ev, tr)
 		}
 		end := ends()
 		start := cursor.Position{EventsEpoch: end.EventsEpoch, TranscriptsEpoch: end.TranscriptsEpoch}
