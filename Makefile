@@ -110,8 +110,9 @@ deadcode: $(READY) ## functions that no command and no test reaches
 	if [ -n "$$dead" ]; then printf 'unreachable:\n%s\n' "$$dead" >&2; exit 1; fi
 
 .PHONY: deps
-deps: $(READY) ## the direction of imports; each module builds alone
+deps: $(READY) ## the direction of imports; each module builds alone; licences of what is shipped
 	@$(BIN)/deps
+	@$(BIN)/licenses -check
 
 .PHONY: limits
 limits: $(READY) ## sizes of files and packages
@@ -137,6 +138,7 @@ tidy: ## go mod tidy in every module
 .PHONY: generate
 generate: $(READY) ## write the generated files anew
 	@go generate work
+	@$(BIN)/licenses
 	@if [ -f $(WEB)/package.json ]; then cd $(WEB) && npm run --silent --if-present generate; fi
 
 .PHONY: generate-check
