@@ -13,6 +13,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/services/agent/internal/claude"
 	"github.com/banksman/banksman/services/agent/internal/claudert"
 	"github.com/banksman/banksman/services/agent/internal/demo"
@@ -128,6 +129,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a := &Agent{client: o.Client}
 	a.counts = metrics.New(a.Health, func() int { return a.w.Sessions() })
+	parts.Disk(a.counts.Registry, metrics.Part, o.DataDir)
 	options := worker.Options{
 		Metrics: a.counts,
 		Logger:  log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,

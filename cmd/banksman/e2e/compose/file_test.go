@@ -86,3 +86,52 @@ func TestClusterFileHasThreeServersAndThreeCopies(t *testing.T) {
 		require.Contains(t, p.Services["init"].Command, "--install="+n+"=/out/"+n)
 	}
 }
+
+// What stands beside the team for its operators: reachable from this host alone, and
+// nobody's password is in it.
+func TestObserveFileIsHardened(t *testing.T) {
+	t.Parallel()
+	p := project(t, nil, "docker-compose.yml", "deploy/compose.observe.yml")
+	for _, name := range []string{"prometheus", "grafana"} {
+		s := p.Services[name]
+		require.NotContains(t, []string{"", "0", "root"}, s.User, name)
+		require.True(t, s.ReadOnly, name)
+		require.Equal(t, []string{"ALL"}, s.CapDrop, name)
+		require.Equal(t, []string{"no-new-privileges:true"}, s.SecurityOpt, name)
+		require.NotNil(t, s.HealthCheck, name)
+		require.NotContains(t, s.Image, "latest", name)
+		require.Regexp(t, `:v?\d+\.\d+\.\d+$`, s.Image, name)
+		require.NotNil(t, s.Deploy, name)
+		require.Positive(t, s.Deploy.Resources.Limits.MemoryBytes, name)
+		require.Len(t, s.Ports, 1, name)
+		require.Equal(t, "127.0.0.1", s.Ports[0].HostIP, name)
+		for k, v := range s.Environment {
+			require.NotContains(t, k, "PASSWORD", name)
+			require.NotNil(t, v, k)
+		}
+		for _, v := range s.Volumes {
+			require.True(t, v.Type == "volume" || v.ReadOnly, "%s: %s", name, v.Source)
+			if v.Type == "bind" {
+				require.FileExists(t, statFile(v.Source), "%s: %s", name, v.Source)
+			}
+		}
+	}
+	require.Equal(t, "true", *p.Services["grafana"].Environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"])
+	require.NotContains(t, p.Services["grafana"].Networks, "bus", "it needs Prometheus alone")
+	// Whoever is scraped listens where Prometheus can reach it.
+	for name, env := range map[string]string{"gateway-a": "GATEWAY", "gateway-b": "GATEWAY", "notifier": "NOTIFIER", "agent": "AGENT"} {
+		require.Equal(t, "0.0.0.0:9090", *p.Services[name].Environment["BANKSMAN_"+env+"_STATUS"], name)
+		require.Contains(t, p.Services[name].Networks, "bus", name)
+	}
+}
+
+// statFile is a file of a directory, or the file itself.
+func statFile(path string) string {
+	if filepath.Ext(path) == "" && filepath.Base(path) == "prometheus" {
+		return filepath.Join(path, "prometheus.yml")
+	}
+	if filepath.Base(path) == "provisioning" {
+		return filepath.Join(path, "datasources", "prometheus.yml")
+	}
+	return path
+}

@@ -15,6 +15,7 @@ type Instance struct {
 	PID       int       `json:"pid"`
 	HTTP      string    `json:"http"` // base address of the web page
 	NATS      string    `json:"nats"`
+	Status    string    `json:"status,omitempty"` // base address of /healthz, /readyz and /metrics
 	StartedAt time.Time `json:"started_at"`
 }
 

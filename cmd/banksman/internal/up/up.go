@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
@@ -102,6 +103,7 @@ type stack struct {
 	gateway  *gateway.Gateway
 	notifier *notifier.Notifier
 	agent    *agent.Agent
+	status   string // where it is served
 	failed   chan error // capacity 1: the first part that ended by itself
 }
 
@@ -152,17 +154,25 @@ func (s *stack) steps() []run.Step {
 			}
 			served, err := status.Listen(s.Status, status.Options{
 				Logger: s.Logger, Ready: s.health,
-				Metrics: metrics.Handler("banksman", s.gateway.Metrics(), s.notifier.Metrics(), s.agent.Metrics()),
+				Metrics: metrics.Handler("banksman", s.gateway.Metrics(), s.notifier.Metrics(), s.agent.Metrics(), s.room()),
 			})
 			if err != nil {
 				return nil, err
 			}
+			s.status = "http://" + served.Addr()
 			return served.Run, nil
 		}),
 		run.Step{Name: "announcement", Start: s.announce, Stop: func(context.Context) error {
 			return os.Remove(cli.InstanceFile(s.Data))
 		}},
 	)
+}
+
+// room is the disk with the server's data.
+func (s *stack) room() prometheus.Gatherer {
+	reg := prometheus.NewRegistry()
+	metrics.Disk(reg, "server", s.Data)
+	return reg
 }
 
 // health is nil while every part can do its work.
@@ -380,7 +390,7 @@ func (s *stack) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in := cli.Instance{PID: os.Getpid(), HTTP: "http://" + s.listener.Addr().String(), NATS: s.NATS, StartedAt: time.Now().UTC()}
+	in := cli.Instance{PID: os.Getpid(), HTTP: "http://" + s.listener.Addr().String(), NATS: s.NATS, Status: s.status, StartedAt: time.Now().UTC()}
 	if s.server != nil {
 		in.NATS = s.server.ClientURL()
 	}
