@@ -103,7 +103,7 @@ type stack struct {
 	gateway  *gateway.Gateway
 	notifier *notifier.Notifier
 	agent    *agent.Agent
-	status   string // where it is served
+	status   string     // where it is served
 	failed   chan error // capacity 1: the first part that ended by itself
 }
 
