@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/cmd/banksman/internal/config"
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
+	"github.com/banksman/banksman/cmd/banksman/internal/doctor"
 	"github.com/banksman/banksman/cmd/banksman/internal/notify"
 	"github.com/banksman/banksman/cmd/banksman/internal/up"
 	"github.com/banksman/banksman/services/agent"
@@ -34,6 +35,7 @@ const usage = `Banksman asks a person before an agent acts.
   banksman rules           what is decided before anybody is asked
   banksman notify          try channels; who was told of a request, and what comes next
   banksman config          check settings before a start
+  banksman doctor          what is wrong with an installation, and how to mend it
   banksman creds           write accounts, credentials and the server configuration
 
 Each command explains itself with --help.
@@ -55,8 +57,8 @@ func dispatch(ctx context.Context, args []string) int {
 		"up": up.Command, "creds": creds.Command, "ask": cli.Ask, "pending": cli.Pending,
 		"decide": cli.Decide, "answer": cli.Answer, "login": cli.Login,
 		"export": cli.Export, "verify": cli.Verify, "audit": audit.Command,
-		"config": config.Command,
-		"users":  admin.Users, "tokens": admin.Tokens, "rules": admin.Rules, "notify": notify.Command,
+		"config": config.Command, "doctor": doctor.Command,
+		"users": admin.Users, "tokens": admin.Tokens, "rules": admin.Rules, "notify": notify.Command,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(os.Stdout, usage)

@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/bus/credential"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/metrics"
+	"github.com/banksman/banksman/pkg/natsd"
+	"github.com/banksman/banksman/services/notifier"
+)
+
+// plan is the part of a data directory's plan that says what there must be.
+type plan struct {
+	StoreDir string        `json:"store_dir"`
+	Tenants  []string      `json:"tenants"`
+	Owners   []natsd.Owner `json:"owners"`
+}
+
+func (p plan) streams() journal.Config {
+	c := journal.Config{Tenants: p.Tenants}
+	for _, o := range p.Owners {
+		if o.Pool {
+			c.Pools = append(c.Pools, journal.Pool{Tenant: o.Tenant, Pool: o.Name})
+		}
+	}
+	return c
+}
+
+// files looks at what lies on this machine's disk.
+func (p *patient) files() {
+	const check = "files"
+	if _, err := os.Stat(p.data); err != nil {
+		p.bad(check, "name the data directory with --data, or start banksman up once", "there is no data directory at %s", p.data)
+		return
+	}
+	nats := filepath.Dir(natsd.ConfigFile(p.data))
+	if raw, err := os.ReadFile(filepath.Join(nats, "plan.json")); err == nil {
+		var file struct{ Plan plan }
+		err := json.Unmarshal(raw, &file)
+		if p.plan = file.Plan; err != nil {
+			p.bad(check, "put back a copy of it", "%s cannot be read: %v", filepath.Join(nats, "plan.json"), err)
+		}
+	}
+	secret, _ := filepath.Glob(p.creds("*.json")) // the pattern is good
+	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), filepath.Join(nats, "plan.json"))
+	for _, f := range []string{p.notify, p.keyFile} {
+		if f != "" {
+			secret = append(secret, f)
+		}
+	}
+	n := 0
+	for _, f := range secret {
+		info, err := os.Stat(f)
+		if errors.Is(err, fs.ErrNotExist) && f != p.notify && f != p.keyFile {
+			continue
+		}
+		if err != nil {
+			p.bad(check, "name the right file, or make it readable for who runs the service", "%v", err)
+			continue
+		}
+		n++
+		if perm := info.Mode().Perm(); perm&0o077 != 0 {
+			p.bad(check, "chmod 600 "+f, "others can read or write %s (mode %04o), which has secrets", f, perm)
+		}
+	}
+	if n > 0 {
+		p.ok(check, "%d files with secrets were looked at", n)
+	}
+	store := cmp.Or(p.plan.StoreDir, filepath.Join(nats, "store"))
+	free, size := metrics.Room(store)
+	switch {
+	case size == 0:
+		p.skip("disk", "the disk of the server's store cannot be seen from here")
+	case free < size/10:
+		p.bad("disk", "make room on it, but never delete files in the store directory", "the disk with %s has %d MiB left, less than a tenth", store, free>>20)
+	default:
+		p.ok("disk", "%d GiB are left for %s", free>>30, store)
+	}
+}
+
+// agentCLI looks for what a worker on this machine needs for real sessions.
+func (p *patient) agentCLI() {
+	const check = "agent CLI"
+	complain := p.note // a team's agents run elsewhere, and the demo needs none
+	if p.claude != "" || p.keyFile != "" {
+		complain = p.bad
+	}
+	path := p.claude
+	if path == "" {
+		path = "claude"
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		complain(check, "install it (npm install -g @anthropic-ai/claude-code), or name it with --claude; needed where an agent worker runs", "the Claude Code CLI is not found on this machine: %v", err)
+		return
+	}
+	if p.keyFile != "" {
+		if raw, err := os.ReadFile(p.keyFile); err != nil || strings.TrimSpace(string(raw)) == "" {
+			p.bad(check, "put the API key, alone, into "+p.keyFile, "the file has no key")
+			return
+		}
+		p.ok(check, "%s, with a key from a file", found)
+		return
+	}
+	home, _ := os.UserHomeDir() // "": then it is not there
+	dir := os.Getenv("CLAUDE_CONFIG_DIR")
+	if dir == "" {
+		dir = filepath.Join(home, ".claude")
+	}
+	_, err = os.Stat(filepath.Join(dir, ".credentials.json"))
+	if err != nil && os.Getenv("ANTHROPIC_API_KEY") == "" && os.Getenv("ANTHROPIC_AUTH_TOKEN") == "" {
+		complain(check, "run claude once and sign in, or give the worker an API key with -claude-key-file", "%s has neither a login nor a key of this user that can be seen from here", found)
+		return
+	}
+	p.ok(check, "%s, with a login or key", found)
+}
+
+// notifier looks at the notifier's own configuration.
+func (p *patient) notifier() {
+	const check = "channels"
+	if p.notify == "" {
+		return
+	}
+	if _, err := notifier.LoadConfig(p.notify); err != nil {
+		p.bad(check, "mend the place that the message names; banksman config check checks it again", "%v", err)
+		return
+	}
+	p.ok(check, "%s can be read; banksman notify test tries its channels", p.notify)
+}
+
+// credential reads the file of a role; nil where there is none.
+func (p *patient) credential(role bus.Role, name string) *bus.Credentials {
+	file := natsd.CredentialsFile(p.data, role, bus.DefaultTenant, name)
+	c, err := bus.LoadCredentials(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, credential.ErrCredentialsMode): // told already
+		return nil
+	case err != nil:
+		p.bad("files", "put back a copy of it, or remove it and run banksman creds", "%v", err)
+		return nil
+	}
+	if p.nats != "" {
+		c.URLs = []string{p.nats}
+	}
+	return c
+}
