@@ -338,6 +338,26 @@ func TestFloodOfOneSession(t *testing.T) {
 	require.Equal(t, 1, sizes[0], "the first is told at once")
 }
 
+// A clock that was an hour ahead when messages went out keeps nobody waiting for an
+// hour; one that is a little ahead of another replica's changes nothing.
+func TestAClockThatWasAheadHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	p := Pace{Messages: 2, Per: time.Minute, Group: 10 * time.Second}
+	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	ready := []Ready{{Session: "s", Due: now}}
+	ahead := []time.Time{now.Add(time.Hour), now.Add(time.Hour + 20*time.Second)}
+	pick, _ := p.Turn(ready, ahead, now)
+	require.Equal(t, []int{0}, pick)
+	// The next one counts what was sent since.
+	pick, again := p.Turn(ready, p.Keep(append(ahead, now)), now.Add(time.Second))
+	require.Empty(t, pick)
+	require.Equal(t, now.Add(10*time.Second), again)
+
+	pick, again = p.Turn(ready, []time.Time{now.Add(-5 * time.Second), now.Add(5 * time.Second)}, now)
+	require.Empty(t, pick, "the bound holds over replicas whose clocks differ a little")
+	require.Equal(t, now.Add(55*time.Second), again)
+}
+
 // Whatever comes, in no stretch of time are there more messages than the pace
 // allows, nobody waits without need, and everything is told.
 func TestPaceProperty(t *testing.T) {

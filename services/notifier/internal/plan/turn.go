@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Ready is a delivery that may go out to a recipient.
 type Ready struct {
@@ -17,10 +20,15 @@ type Ready struct {
 //
 // What is due at once of one session goes together; the last message that the
 // pace leaves takes all sessions.
+//
+// A clock that is set back by more than Per may cost the bound once.
 func (p Pace) Turn(ready []Ready, sent []time.Time, now time.Time) (pick []int, again time.Time) {
 	if len(ready) == 0 {
 		return nil, now.Add(p.Per)
 	}
+	// What was sent by a clock that is far ahead of ours, which was set back meanwhile,
+	// must not keep anybody waiting until ours is there.
+	sent = slices.DeleteFunc(slices.Clone(sent), func(t time.Time) bool { return t.After(now.Add(max(p.Per, p.Group))) })
 	recent := 0
 	for _, t := range sent {
 		if t.After(now.Add(-p.Per)) {
