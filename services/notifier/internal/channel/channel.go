@@ -101,6 +101,14 @@ type Updater interface {
 	Update(ctx context.Context, r Receipt, a Alert) (Receipt, error)
 }
 
+// Resolver is an Updater whose messages stand until their end is told, digests as
+// well: all those to one recipient are one message there.
+type Resolver interface {
+	Updater
+	// Digest is the receipt of the message that the digests to a recipient are.
+	Digest(recipient string) Receipt
+}
+
 // Class says what a failure means for further attempts.
 type Class int
 

@@ -56,7 +56,7 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 		return mine, nil, err // another replica has it
 	}
 	next = mine.Entry
-	if r.Key.Step != ledger.StepClosed {
+	if !r.Key.Step.Ends() {
 		look, cancel := context.WithTimeout(ctx, recordLimit)
 		_, err := e.Ledger.Over(look, r.Key.Ref)
 		cancel()
@@ -88,7 +88,7 @@ const overFirst = "it was over first"
 // may be sent.
 func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*ledger.Entry, error) {
 	next := r.Entry
-	ended := r.Key.Step == ledger.StepClosed
+	ended := r.Key.Step.Ends()
 	if at := r.Alert.Data.ExpiresAt; !ended && at != nil && !at.After(now) {
 		next.State, next.Problem = ledger.Retracted, "its time was over first"
 		return &next, nil
@@ -226,7 +226,7 @@ func (l *lane) outcome(next *ledger.Entry, k ledger.Key, p *channel.Problem, fai
 		return
 	}
 	due := now.Add(pauseAfter(next.Tries, p))
-	if at := next.Alert.Data.ExpiresAt; k.Step != ledger.StepClosed && at != nil && !due.Before(*at) {
+	if at := next.Alert.Data.ExpiresAt; !k.Step.Ends() && at != nil && !due.Before(*at) {
 		next.State = ledger.Dead
 		log.Warn("given up: no time left for another attempt", "tries", next.Tries, "error", failure)
 		return

@@ -328,7 +328,7 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		return true, nil // nothing was planned, and nothing will be sent
 	}
 	settled = true
-	var told []string // addresses, in the order they were told
+	var told, digested []string // addresses, in the order they were told
 	earlier := map[string][]channel.Receipt{}
 	for _, d := range p.Deliveries {
 		r, err := e.takeBack(ctx, ledger.Key{Ref: ref, Step: ledger.Step(d.Step), Channel: d.Address})
@@ -340,8 +340,13 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		case !r.State.Final():
 			settled = false
 			continue
-		case !r.Told() || r.Many:
-			continue // a digest is not corrected: it says how many, not which
+		case !r.Told():
+			continue
+		case r.Many: // a digest is not corrected: it says how many, not which
+			if !slices.Contains(digested, d.Address) {
+				digested = append(digested, d.Address)
+			}
+			continue
 		}
 		if !slices.Contains(told, d.Address) {
 			told = append(told, d.Address)
@@ -362,6 +367,11 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		a.Data.Recipient, _ = recipient(address)
 		addEnd(&a, c, at)
 		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepClosed, Channel: address}, e.Clock.Now(), a, earlier[address]); err != nil {
+			return false, err
+		}
+	}
+	for _, address := range digested {
+		if err := e.resolve(ctx, ref, address, at); err != nil {
 			return false, err
 		}
 	}

@@ -77,7 +77,7 @@ func (l *lane) observe(r *ledger.Record, watched bool) {
 		}
 		it = &item{rec: &ledger.Record{Key: r.Key}, since: l.e.Clock.Now(), index: -1}
 		l.items[r.Key] = it
-		if r.Key.Step != ledger.StepClosed {
+		if !r.Key.Step.Ends() {
 			it.held = true
 			l.held = append(l.held, it)
 		}

@@ -93,7 +93,7 @@ func (e *Engine) runOrphans(ctx context.Context) error {
 // delivery up: in this order, so that a replica that is killed in between loses
 // nothing.
 func (e *Engine) adopt(ctx context.Context, r *ledger.Record) error {
-	if r.Key.Step != ledger.StepClosed {
+	if !r.Key.Step.Ends() {
 		if err := e.replan(ctx, r); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (e *Engine) planOfOld(ctx context.Context, ref subject.Ref) (*ledger.Plan, 
 	}
 	p := &ledger.Plan{}
 	for _, r := range stored {
-		if r.Key.Step != ledger.StepClosed {
+		if !r.Key.Step.Ends() {
 			p.Deliveries = append(p.Deliveries, plan.Delivery{Step: string(r.Key.Step), Address: r.Key.Channel, Due: r.DueAt})
 		}
 	}

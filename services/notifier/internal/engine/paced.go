@@ -308,7 +308,7 @@ func (l *lane) claim(ctx context.Context, b *ledger.Batch, it *task, many bool) 
 		l.done(it.it, mine, nil, err)
 		return false
 	}
-	if mine.Key.Step != ledger.StepClosed {
+	if !mine.Key.Step.Ends() {
 		look, cancel := context.WithTimeout(ctx, recordLimit)
 		_, err = l.e.Ledger.Over(look, mine.Key.Ref)
 		cancel()

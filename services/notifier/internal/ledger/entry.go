@@ -35,7 +35,12 @@ const (
 	StepOpen     Step = "open"
 	StepReminder Step = "reminder"
 	StepClosed   Step = "closed"
+	// StepResolved ends what stands for digests: nothing of them waits any more.
+	StepResolved Step = "resolved"
 )
+
+// Ends reports whether the step tells that something is over.
+func (s Step) Ends() bool { return s == StepClosed || s == StepResolved }
 
 // Key names a delivery: one occasion of one interaction, one channel.
 type Key struct {

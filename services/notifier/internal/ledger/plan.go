@@ -213,6 +213,17 @@ func (l *Ledger) Deliveries(ctx context.Context, ref subject.Ref) (out []*Record
 	return out, err
 }
 
+// Digested names the interactions of a tenant that an address was told of in messages
+// with others, in the order in which that was written down.
+func (l *Ledger) Digested(ctx context.Context, tenant, address string) (refs []subject.Ref, err error) {
+	err = l.each(ctx, deliveries+"."+tenant+".*.*.*."+address, func(r *Record) {
+		if r.Many && r.Told() {
+			refs = append(refs, r.Key.Ref)
+		}
+	})
+	return refs, err
+}
+
 // Lost reads the dead letters of a tenant.
 func (l *Ledger) Lost(ctx context.Context, tenant string) (out []*Record, err error) {
 	err = l.each(ctx, deliveries+"."+tenant+".>", func(r *Record) {

@@ -42,7 +42,7 @@ type Channel struct {
 	client      *web.Client
 }
 
-var _ channel.Channel = (*Channel)(nil)
+var _ channel.Resolver = (*Channel)(nil)
 
 // New checks the options. The error, if any, is a *channel.FieldError.
 func New(o Options) (*Channel, error) {
@@ -81,28 +81,44 @@ type closing struct {
 var priorities = [...]string{"P5", "P4", "P3", "P2", "P1"}
 
 // alias names the alert, in characters that a path can have. All digests to one
-// recipient are one alert: nothing says when it is over, a person has to close it.
+// recipient are one alert.
 func alias(a *channel.Alert) string {
-	key := a.Key
 	if a.Type == channel.Digest {
-		key = "digest " + a.Data.Recipient
+		return digestAlias(a.Data.Recipient)
 	}
+	return aliasOf(a.Key)
+}
+
+func digestAlias(recipient string) string { return aliasOf("digest " + recipient) }
+
+func aliasOf(key string) string {
 	sum := sha256.Sum256([]byte("banksman\x00" + key))
 	return "banksman-" + hex.EncodeToString(sum[:16])
 }
 
 // Send creates the alert, or closes it.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
+	if a.Type == channel.Closed {
+		return c.Update(ctx, channel.Receipt{Ref: alias(&a)}, a)
+	}
 	w := words.Of(&a)
-	address := c.url
-	var body any = alert{
+	return c.post(ctx, c.url, alias(&a), alert{
 		Message: words.Cut(w.Head, maxMessage), Alias: alias(&a), Description: w.Plain(), Priority: priorities[words.Level(&a)],
 		Source: c.source, Entity: a.Data.Project, Details: map[string]string{"link": w.Link},
-	}
-	if a.Type == channel.Closed {
-		address += "/" + alias(&a) + "/close?identifierType=alias"
-		body = closing{c.source, w.Plain()}
-	}
+	})
+}
+
+// Update closes the alert.
+func (c *Channel) Update(ctx context.Context, r channel.Receipt, a channel.Alert) (channel.Receipt, error) {
+	return c.post(ctx, c.url+"/"+r.Ref+"/close?identifierType=alias", r.Ref, closing{c.source, words.Of(&a).Plain()})
+}
+
+// Digest implements channel.Resolver.
+func (c *Channel) Digest(recipient string) channel.Receipt {
+	return channel.Receipt{Ref: digestAlias(recipient)}
+}
+
+func (c *Channel) post(ctx context.Context, address, ref string, body any) (channel.Receipt, error) {
 	resp, err := c.client.JSON(ctx, http.MethodPost, address, c.head, body)
 	if err != nil {
 		return channel.Receipt{}, err
@@ -110,5 +126,5 @@ func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, e
 	if p := resp.Problem(); p != nil {
 		return channel.Receipt{}, p
 	}
-	return channel.Receipt{Said: resp.Said() + ": the request is accepted"}, nil
+	return channel.Receipt{Ref: ref, Said: resp.Said() + ": the request is accepted"}, nil
 }

@@ -37,7 +37,7 @@ func provider(created, closed *[]string) channeltest.Provider {
 					t.Errorf("not a closing: %s %s", r.URL, body)
 				}
 				*closed = append(*closed, id)
-				return channeltest.Received{ID: id, Text: c.Note}
+				return channeltest.Received{ID: id, Text: c.Note, Changes: id}
 			}
 			var a alert
 			if err := json.Unmarshal(body, &a); err != nil || len([]rune(a.Message)) > maxMessage || !strings.HasPrefix(a.Priority, "P") {
@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	var created, closed []string
 	channeltest.Run(t, channeltest.Options{
-		New: provider(&created, &closed).New, Secrets: []string{"KEYSECRET", "ERRORSECRET"}, Keyed: true,
+		New: provider(&created, &closed).New, Secrets: []string{"KEYSECRET", "ERRORSECRET"}, Keyed: true, Updates: true,
 		Can: []channeltest.Answer{channeltest.Take, channeltest.Later, channeltest.Refuse, channeltest.Silent},
 	})
 }

@@ -33,7 +33,7 @@ type Channel struct {
 	client *web.Client
 }
 
-var _ channel.Channel = (*Channel)(nil)
+var _ channel.Resolver = (*Channel)(nil)
 
 // New checks the options. The error, if any, is a *channel.FieldError.
 func New(o Options) (*Channel, error) {
@@ -78,14 +78,15 @@ type payload struct {
 // severities by level.
 var severities = [...]string{"info", "info", "warning", "error", "critical"}
 
-// key names the alert. All digests to one recipient are one alert: nothing says
-// when it is over, a person has to resolve it.
+// key names the alert. All digests to one recipient are one alert.
 func key(a *channel.Alert) string {
 	if a.Type == channel.Digest {
-		return "banksman digest " + a.Data.Recipient
+		return digestKey(a.Data.Recipient)
 	}
 	return "banksman " + a.Key
 }
+
+func digestKey(recipient string) string { return "banksman digest " + recipient }
 
 // compose makes the event.
 func (c *Channel) compose(a *channel.Alert) event {
@@ -112,12 +113,28 @@ func (c *Channel) compose(a *channel.Alert) event {
 
 // Send sends the event.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
-	resp, err := c.client.JSON(ctx, http.MethodPost, c.o.URL, nil, c.compose(&a))
+	return c.post(ctx, c.compose(&a))
+}
+
+// Update resolves the alert.
+func (c *Channel) Update(ctx context.Context, r channel.Receipt, a channel.Alert) (channel.Receipt, error) {
+	e := c.compose(&a)
+	e.Action, e.DedupKey = "resolve", r.Ref
+	return c.post(ctx, e)
+}
+
+// Digest implements channel.Resolver.
+func (c *Channel) Digest(recipient string) channel.Receipt {
+	return channel.Receipt{Ref: digestKey(recipient)}
+}
+
+func (c *Channel) post(ctx context.Context, e event) (channel.Receipt, error) {
+	resp, err := c.client.JSON(ctx, http.MethodPost, c.o.URL, nil, e)
 	if err != nil {
 		return channel.Receipt{}, err
 	}
 	if p := resp.Problem(); p != nil {
 		return channel.Receipt{}, p
 	}
-	return channel.Receipt{Said: resp.Said() + ": the event is accepted"}, nil
+	return channel.Receipt{Ref: e.DedupKey, Said: resp.Said() + ": the event is accepted"}, nil
 }

@@ -2,7 +2,9 @@ package pagerduty
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +35,14 @@ func TestConformance(t *testing.T) {
 				t.Errorf("not an event: %s", body)
 				return channeltest.Received{}
 			}
-			return channeltest.Received{ID: e.DedupKey, Text: e.Payload.Summary + "\n" + e.ClientURL}
+			got := channeltest.Received{ID: e.DedupKey, Text: e.Payload.Summary + "\n" + e.ClientURL}
+			if e.Action == "resolve" {
+				got.Changes = e.DedupKey
+			}
+			for _, name := range slices.Sorted(maps.Keys(e.Payload.Details)) {
+				got.Text += "\n" + e.Payload.Details[name]
+			}
+			return got
 		},
 		Reply: func(w http.ResponseWriter, a channeltest.Answer, _ channeltest.Received) {
 			switch a {
@@ -50,7 +59,7 @@ func TestConformance(t *testing.T) {
 		},
 	}
 	channeltest.Run(t, channeltest.Options{
-		New: p.New, Secrets: []string{"ROUTINGSECRET", "ERRORSECRET"}, Keyed: true,
+		New: p.New, Secrets: []string{"ROUTINGSECRET", "ERRORSECRET"}, Keyed: true, Updates: true,
 		Can: []channeltest.Answer{channeltest.Take, channeltest.Later, channeltest.Refuse, channeltest.Silent},
 	})
 }
