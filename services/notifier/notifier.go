@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -89,6 +90,8 @@ type Notifier struct {
 	desk   *bus.Client       // nil where nobody decides through this notifier
 	close  sync.Once
 	counts *metrics.Metrics
+	// missing: the consumer of the events cannot be reached.
+	missing atomic.Bool
 }
 
 // New connects, and makes the ledger where it is missing. ctx bounds that only.
@@ -230,7 +233,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	g.Go("events", func(ctx context.Context) error {
 		return source.Run(ctx, source.Options{
 			Logger: n.log, Conn: n.conn.Conn, Stream: journal.Events, Durable: journal.NotifierDurable(n.tenant),
-			Handle: n.handle, Idle: n.engine.Idle,
+			Handle: n.handle, Idle: n.engine.Idle, Missing: &n.missing,
 		})
 	})
 	g.Go("connection", func(ctx context.Context) error {
@@ -251,10 +254,14 @@ func (n *Notifier) Run(ctx context.Context) error {
 // Metrics is what the notifier counts, and what it looks at when it is asked.
 func (n *Notifier) Metrics() prometheus.Gatherer { return n.counts.Registry }
 
-// Health is nil while the server can be reached; the error says that it cannot.
+// Health is nil while the server can be reached and the events be read; the error
+// says which it is not.
 func (n *Notifier) Health() error {
 	if !n.conn.IsConnected() {
 		return errors.New("the NATS server cannot be reached")
+	}
+	if n.missing.Load() {
+		return errors.New("the events cannot be read: their stream or the notifier's consumer is not there")
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func (e *Engine) watchClock(ctx context.Context) error {
 		if err := e.compareClocks(ctx); err != nil && ctx.Err() == nil {
 			e.log.Debug("the clocks were not compared", "error", err)
 		}
+		e.stores.Look(ctx)
 	}
 }
 

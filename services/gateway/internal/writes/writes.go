@@ -21,6 +21,9 @@ import (
 // then somebody has to try again to find out.
 const sickFor = 30 * time.Second
 
+// lookLimit bounds a look at the streams.
+const lookLimit = 5 * time.Second
+
 // Watched is a journal, with a memory of how the last write to each stream
 // ended. Nothing is written only to find out.
 type Watched struct {
@@ -31,6 +34,7 @@ type Watched struct {
 
 	mu     sync.Mutex
 	failed map[string]failure // by stream
+	gone   error              // what the last look did not find
 }
 
 type failure struct {
@@ -47,6 +51,9 @@ func Watch(j journal.Journal, now func() time.Time) *Watched {
 func (s *Watched) Healthy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone != nil {
+		return s.gone
+	}
 	for _, stream := range slices.Sorted(maps.Keys(s.failed)) {
 		f := s.failed[stream]
 		switch {
@@ -58,6 +65,26 @@ func (s *Watched) Healthy() error {
 		}
 	}
 	return nil
+}
+
+// Look finds out whether the streams that a gateway cannot be without, and its
+// consumers, are there. Only what the server says for certain counts.
+func (s *Watched) Look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	_, _, err := s.Journal.Floors(ctx)
+	if err == nil {
+		_, err = s.Journal.Position(ctx, journal.Events)
+	}
+	var said *journal.APIError
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.gone = nil
+	case errors.As(err, &said):
+		s.gone = fmt.Errorf("a stream or its consumer is not there: %w", err)
+	}
 }
 
 // note takes the end of a write.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,6 +62,8 @@ type Options struct {
 	Durable string
 	// Handle decides about one event; it is called by several goroutines.
 	Handle func(context.Context, Event) Verdict
+	// Missing says whether the consumer cannot be reached, where set.
+	Missing *atomic.Bool
 	// Idle is called, again and again, when every event that is stored has been
 	// handed out and this process has handled its own.
 	Idle func()
@@ -73,6 +76,9 @@ func Run(ctx context.Context, o Options) error {
 		Options: o, inbox: o.Conn.NewInbox(),
 		next: "$JS.API.CONSUMER.MSG.NEXT." + o.Stream + "." + o.Durable,
 		msgs: make(chan *nats.Msg, 4*batch+1024), // never closed
+	}
+	if s.Missing == nil {
+		s.Missing = new(atomic.Bool)
 	}
 	var err error
 	if s.pull, err = json.Marshal(map[string]int64{
@@ -122,7 +128,7 @@ type job struct {
 func (s *source) feed(ctx context.Context, work chan<- job, status <-chan nats.Status) error {
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
-	open, again, missing := 0, true, false
+	open, again := 0, true
 	wait := time.Duration(0)
 	for {
 		if again || open <= 0 {
@@ -150,7 +156,8 @@ func (s *source) feed(ctx context.Context, work chan<- job, status <-chan nats.S
 			again = true
 		case m := <-s.msgs:
 			if strings.HasPrefix(m.Reply, ackPrefix) {
-				open, wait, missing = open-1, 0, false
+				open, wait = open-1, 0
+				s.Missing.Store(false)
 				j, more, err := parse(m)
 				if err != nil {
 					s.Logger.Error("an event without usable metadata", "error", err)
@@ -170,13 +177,13 @@ func (s *source) feed(ctx context.Context, work chan<- job, status <-chan nats.S
 			}
 			switch code := m.Header.Get("Status"); {
 			case code == "100":
-				missing = false
+				s.Missing.Store(false)
 				s.idle()
 			case code == "503" || m.Header.Get("Description") == "Consumer Deleted":
-				if !missing {
+				if !s.Missing.Swap(true) {
 					s.Logger.Warn("the notifier's consumer cannot be reached", "stream", s.Stream, "consumer", s.Durable)
 				}
-				again, missing, wait = true, true, maxPause
+				again, wait = true, maxPause
 			default:
 				again = true
 				// A pull that ends at once, again and again, must not spin.
