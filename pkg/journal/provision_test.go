@@ -30,7 +30,7 @@ func TestProvision(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrDrift)
 	for _, missing := range []string{
 		"stream HITL_REQUESTS is missing", "stream HITL_DECISIONS is missing", "stream HITL_EVENTS is missing",
-		"stream HITL_TRANSCRIPTS is missing", "stream HITL_WORK is missing", "stream KV_hitl_sessions is missing", "stream KV_hitl_users is missing", "stream KV_hitl_rules is missing",
+		"stream HITL_TRANSCRIPTS is missing", "stream HITL_WORK is missing", "stream KV_hitl_sessions is missing", "stream KV_hitl_users is missing", "stream KV_hitl_rules is missing", "stream KV_hitl_push is missing",
 		"consumer intake of HITL_REQUESTS is missing", "consumer sweeper of HITL_DECISIONS is missing",
 		"consumer notifier of HITL_EVENTS is missing", "consumer notifier-acme of HITL_EVENTS is missing",
 		"consumer default-agents of HITL_WORK is missing",

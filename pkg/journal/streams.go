@@ -9,10 +9,12 @@ import (
 )
 
 // The buckets: of people's sessions and links, which end; of people and tokens, which stay; of rules, which end;
-// of the tokens in alerts, which end, and of which a full bucket forgets the oldest.
+// of the tokens in alerts, which end, and of which a full bucket forgets the oldest;
+// of the browsers that want pushes, a key for each person.
 const (
 	SessionsBucket, UsersBucket = "hitl_sessions", "hitl_users"
 	RulesBucket, TicketsBucket  = "hitl_rules", "hitl_tickets"
+	PushBucket                  = "hitl_push"
 )
 
 // Sizes, in bytes.
@@ -67,6 +69,7 @@ var defaultMaxBytes = map[string]int64{
 	"KV_" + UsersBucket:    64 << 20,
 	"KV_" + RulesBucket:    64 << 20,
 	"KV_" + TicketsBucket:  128 << 20,
+	"KV_" + PushBucket:     64 << 20,
 }
 
 // Pool names a pool of workers.
@@ -140,6 +143,7 @@ func (c Config) streams() []spec {
 		stream("KV_"+UsersBucket, 64<<10, 0, "$KV."+UsersBucket+".>").with(keyed),
 		stream("KV_"+RulesBucket, 64<<10, RuleAge, "$KV."+RulesBucket+".>").with(keyed),
 		stream("KV_"+TicketsBucket, 64<<10, TicketAge, "$KV."+TicketsBucket+".>").with(keyed).with(spec{"discard": "old"}),
+		stream("KV_"+PushBucket, 64<<10, 0, "$KV."+PushBucket+".>").with(keyed),
 	}
 	for _, s := range all {
 		if n := c.MaxBytes[s.name()]; n > 0 {

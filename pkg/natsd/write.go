@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
@@ -155,9 +156,13 @@ func (p *Plan) identities() []identity {
 // repaired by the next write.
 func (st *state) write(dir string) error {
 	p := &st.Plan
+	push, err := pushKey(dir)
+	if err != nil {
+		return err
+	}
 	keys := map[string]string{}
 	for _, id := range p.identities() {
-		key, err := st.writeCredentials(dir, id)
+		key, err := st.writeCredentials(dir, id, push)
 		if err != nil {
 			return err
 		}
@@ -217,7 +222,7 @@ func (st *state) save(dir string) error {
 // writeCredentials keeps or makes the file of one identity and returns its
 // public key. The gateway is the first identity: its decision keys, without
 // those that were dropped, are what all others get.
-func (st *state) writeCredentials(dir string, id identity) (string, error) {
+func (st *state) writeCredentials(dir string, id identity, push string) (string, error) {
 	path := filepath.Join(dir, "creds", id.file())
 	c, err := bus.LoadCredentials(path)
 	switch {
@@ -239,6 +244,14 @@ func (st *state) writeCredentials(dir string, id identity) (string, error) {
 		return "", err
 	}
 	c.Tenant, c.Name, c.URLs = id.tenant, id.name, st.Plan.clientURLs()
+	switch id.role {
+	case bus.RoleNotifier:
+		c.PushKey = push
+	case bus.RoleGateway:
+		if c.PushPublicKey, err = credential.PushPublicKey(push); err != nil {
+			return "", err
+		}
+	}
 	if id.role == bus.RoleGateway {
 		st.DecisionKeys = maps.Clone(c.DecisionKeys)
 		for _, id := range st.Dropped {
@@ -282,6 +295,31 @@ func newDecisionKey(c *bus.Credentials) (id, seed string, err error) {
 	id = hitl.KeyID(pub)
 	c.DecisionKeys[id] = base64.StdEncoding.EncodeToString(pub)
 	return id, base64.StdEncoding.EncodeToString(priv.Seed()), nil
+}
+
+// PushKeyFile has the key of pushes, which all notifiers share. Whoever deletes it
+// gets another one; browsers then have to be asked again.
+func PushKeyFile(dir string) string { return filepath.Join(natsDir(dir), "push.key") }
+
+// pushKey reads that key, or makes it.
+func pushKey(dir string) (string, error) {
+	path := PushKeyFile(dir)
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		key := strings.TrimSpace(string(raw))
+		if _, err := credential.PushPublicKey(key); err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		return key, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	key, err := credential.NewPushKey()
+	if err != nil {
+		return "", err
+	}
+	return key, writeFile(path, []byte(key+"\n"))
 }
 
 // writeFile replaces a file at once, mode 0600, and leaves an equal one alone.

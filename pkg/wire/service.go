@@ -16,6 +16,7 @@ const (
 	VerbLogin  = "login"  // a login link for this machine's person
 	VerbExport = "export" // a decision as it stands in the record
 	VerbTicket = "ticket" // a token by which a recipient of an alert decides, for notifiers
+	VerbPush   = "push"   // the browsers that want pushes of a person, for notifiers
 )
 
 // TicketPrefix begins every token of a Ticket.
@@ -25,12 +26,12 @@ const TicketPrefix = "ticket_"
 // interaction, once. It is for notifiers, which give it away in an alert.
 type TicketCall struct {
 	Key string `json:"key"` // the interaction's
-	// People are ids of users. Of a link it is one: whoever has the link.
+	// People are ids of users. Of a link and of a push it is one: whoever has it.
 	People []string `json:"people"`
 	// Recipient and Channel are the notifier's names for where the alert goes.
 	Recipient string `json:"recipient"`
 	Channel   string `json:"channel"`
-	// Via is what a person decides by: TicketLink or TicketChat.
+	// Via is what a person decides by: TicketLink, TicketChat or TicketPush.
 	Via string `json:"via"`
 }
 
@@ -38,6 +39,7 @@ type TicketCall struct {
 const (
 	TicketLink = "link" // to a page of the gateway
 	TicketChat = "chat" // with a button, whose presser the notifier knows
+	TicketPush = "push" // with a button of a browser's notification
 )
 
 // TicketReply is the reply. Token is told this once; URL is there for a link.
@@ -48,6 +50,34 @@ type TicketReply struct {
 	// Decisions are what can be decided with it: deny, and allow where the assurance is
 	// enough for the risk.
 	Decisions []string `json:"decisions"`
+	// Text is all that is shown of what is asked, where that is short and a button is
+	// to decide it. Empty: the button would not show what it lets go on, so let nobody
+	// allow by one.
+	Text string `json:"text,omitempty"`
+}
+
+// MaxTicketText is the longest Text, in characters.
+const MaxTicketText = 600
+
+// PushCall asks for the browsers of a person, after it has forgotten those that are
+// gone.
+type PushCall struct {
+	User string   `json:"user"`
+	Gone []string `json:"gone,omitempty"` // ids
+}
+
+// PushReply is the reply.
+type PushReply struct {
+	Browsers []PushTarget `json:"browsers"`
+}
+
+// PushTarget is where pushes to one browser go, and what they are encrypted with
+// (RFC 8291), base64url.
+type PushTarget struct {
+	ID       string `json:"id"`
+	Endpoint string `json:"endpoint"`
+	P256dh   string `json:"p256dh"`
+	Auth     string `json:"auth"`
 }
 
 // DecideCall decides. Token is a person's login token, for callers that
@@ -57,6 +87,9 @@ type DecideCall struct {
 	ID     string `json:"id"` // interaction id or key
 	Token  string `json:"token,omitempty"`
 	Person string `json:"person,omitempty"`
+	// AsTold: what is decided is the request as it was when the ticket was made. It
+	// stands for digest and shown where a button has no room for them.
+	AsTold bool `json:"as_told,omitempty"`
 	hitl.Response
 }
 

@@ -39,6 +39,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
@@ -210,6 +211,10 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
+	browsers, err := pushes.Open(ctx, pushes.Options{Conn: g.conn.Conn, Auth: g.auth, Logger: g.log, PublicKey: o.Credentials.PushPublicKey})
+	if err != nil {
+		return g, fmt.Errorf("gateway: %w", err)
+	}
 	// What people and callers ask goes the way of every asker, on a connection of
 	// its own.
 	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS})
@@ -229,6 +234,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 			Tell: func(r subject.Ref) error { return g.conn.Publish(subject.Seen(r), nil) },
 		}),
 		Auth: g.auth, Visits: g.visits, Rules: &rulebook.Desk{Book: g.rules, Engine: g.engine},
+		Pushes: &pushes.Desk{Store: browsers, Tickets: tickets, Logger: g.log},
 		Links:  &linkpage.Page{Options: linkpage.Options{Tickets: tickets, Engine: g.engine, People: g.auth, Logger: g.log}},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
 		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
@@ -237,7 +243,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.svc = svc.New(svc.Options{
-		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Logger: o.Logger, BaseURL: g.base, Tenant: o.Tenant,
+		Conn: g.conn.Conn, Engine: g.engine, Asker: desk, Auth: g.auth, Tickets: tickets, Pushes: browsers, Logger: o.Logger, BaseURL: g.base, Tenant: o.Tenant,
 	})
 	g.measure()
 	if o.TestLogin != "" {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
 
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
@@ -13,11 +13,13 @@ import (
 
 // lanes are the addresses that alerts go to, and the channels behind them, which
 // the caller closes.
-func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]engine.Route, []channel.Channel, error) {
+func (c *Config) lanes(p *plan.Policy, on ground) ([]engine.Route, []channel.Channel, error) {
 	var lanes []engine.Route
 	var built []channel.Channel
+	logger := on.logger
 	for _, ch := range c.channels() {
-		impl, err := ch.build(logger.With("channel", ch.Name), source)
+		on.logger = logger.With("channel", ch.Name)
+		impl, err := ch.build(&on)
 		if err != nil {
 			return nil, built, &ConfigError{Field: ch.Name, Err: err}
 		}
@@ -33,14 +35,32 @@ func (c *Config) lanes(p *plan.Policy, logger *slog.Logger, source string) ([]en
 			r := &p.Recipients[i]
 			for _, reach := range r.Channels {
 				if reach.Channel == ch.Name {
-					to := cmp.Or(reach.To, ch.To)
-					lanes = append(lanes, engine.Route{
-						Name: r.Name + "/" + ch.Name, Type: ch.Type, Target: target(to), Channel: impl, To: to, Recipient: r,
-						Decides: reach.Decide == plan.DecideLink,
-					})
+					to := ch.address(r, reach)
+					route := engine.Route{Name: r.Name + "/" + ch.Name, Type: ch.Type, Target: target(to), Channel: impl, To: to, Recipient: r}
+					route.Via, route.People = ch.decides(r, reach)
+					lanes = append(lanes, route)
 				}
 			}
 		}
 	}
 	return lanes, built, nil
+}
+
+// address is where a recipient is reached. Pushes go to the browsers of its user.
+func (c *Channel) address(r *plan.Recipient, reach plan.Reach) string {
+	if c.Type == TypePush {
+		return cmp.Or(reach.To, r.User, c.To)
+	}
+	return cmp.Or(reach.To, c.To)
+}
+
+// decides says by what kind of ticket a recipient decides there, and who of it.
+func (c *Channel) decides(r *plan.Recipient, reach plan.Reach) (via string, people []string) {
+	switch reach.Decide {
+	case plan.DecideLink:
+		return wire.TicketLink, []string{r.User}
+	case plan.DecideButtons:
+		return wire.TicketPush, []string{c.address(r, reach)}
+	}
+	return "", nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/ntfy"
 	"github.com/banksman/banksman/services/notifier/internal/channel/opsgenie"
 	"github.com/banksman/banksman/services/notifier/internal/channel/pagerduty"
+	"github.com/banksman/banksman/services/notifier/internal/channel/push"
 	"github.com/banksman/banksman/services/notifier/internal/channel/slack"
 	"github.com/banksman/banksman/services/notifier/internal/channel/teams"
 	"github.com/banksman/banksman/services/notifier/internal/channel/telegram"
@@ -37,6 +38,7 @@ const (
 	TypePagerDuty = "pagerduty"
 	TypeOpsgenie  = "opsgenie"
 	TypeDesktop   = "desktop"
+	TypePush      = "push"
 )
 
 // How long a request waits before a channel hears of it, without routes. What is
@@ -47,6 +49,17 @@ const (
 	onCallDelay = 5 * time.Minute
 )
 
+// ground is what channels are built on. What they need of the connection they ask for
+// when they send: a configuration is checked without one.
+type ground struct {
+	logger *slog.Logger
+	source string // of events
+	// desk is the client of the gateway, and pushKey the key of pushes.
+	desk    func() push.Gateway
+	pushKey func() string
+	now     func() time.Time
+}
+
 // channelType is what the configuration of a type must and may have.
 type channelType struct {
 	fields []string // the names of what a channel of the type may have
@@ -54,30 +67,30 @@ type channelType struct {
 	// checkTo says what is wrong with a recipient's address; nil: there is none.
 	checkTo func(to string) string
 	// build makes the channel. It opens nothing yet.
-	build func(c *Channel, logger *slog.Logger, source string) (channel.Channel, error)
+	build func(c *Channel, on *ground) (channel.Channel, error)
 }
 
 var channelTypes = map[string]channelType{
-	TypeLog: {build: func(_ *Channel, logger *slog.Logger, _ string) (channel.Channel, error) { return log.New(logger), nil }},
+	TypeLog: {build: func(_ *Channel, on *ground) (channel.Channel, error) { return log.New(on.logger), nil }},
 	TypeWebhook: {
 		fields: []string{"url", "secrets", "allow_private"}, after: chatDelay,
-		build: func(c *Channel, _ *slog.Logger, source string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			secrets := make([]string, len(c.Secrets))
 			for i, s := range c.Secrets {
 				secrets[i] = string(s)
 			}
-			return webhook.New(webhook.Options{URL: string(c.URL), Secrets: secrets, AllowPrivate: c.AllowPrivate, Source: source})
+			return webhook.New(webhook.Options{URL: string(c.URL), Secrets: secrets, AllowPrivate: c.AllowPrivate, Source: on.source})
 		},
 	},
 	TypeMail: {
 		fields: []string{"url", "user", "password", "from", "to", "allow_private"}, after: mailDelay, checkTo: mail.CheckTo,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return mail.New(mail.Options{URL: string(c.URL), AllowPrivate: c.AllowPrivate, User: c.User, Password: string(c.Password), From: c.From})
 		},
 	},
 	TypeSlack: {
 		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: slack.CheckTo,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			if c.Token == "" {
 				return slack.NewHook(string(c.URL), c.AllowPrivate)
 			}
@@ -86,56 +99,64 @@ var channelTypes = map[string]channelType{
 	},
 	TypeTelegram: {
 		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: telegram.CheckTo,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return telegram.New(string(c.Token), string(c.URL), c.AllowPrivate)
 		},
 	},
 	TypeDesktop: {
 		fields: []string{"url"}, after: chatDelay,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return desktop.New(string(c.URL)), nil
+		},
+	},
+	TypePush: {
+		fields: []string{"from", "to", "redact", "allow_private"}, after: chatDelay, checkTo: push.CheckTo,
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
+			return push.New(push.Options{
+				Key: on.pushKey, Gateway: on.desk, Clock: on.now, Contact: push.Contact(c.From, on.source), Redact: c.Redact, AllowPrivate: c.AllowPrivate,
+			})
 		},
 	},
 	TypeDiscord: {
 		fields: []string{"url", "allow_private"}, after: chatDelay,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return discord.New(string(c.URL), c.AllowPrivate)
 		},
 	},
 	TypeTeams: {
 		fields: []string{"url", "allow_private"}, after: chatDelay,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return teams.New(string(c.URL), c.AllowPrivate)
 		},
 	},
 	TypeNtfy: {
 		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: ntfy.CheckTo,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return ntfy.New(string(c.URL), string(c.Token), c.AllowPrivate)
 		},
 	},
 	TypeGotify: {
 		fields: []string{"url", "token", "allow_private"}, after: chatDelay,
-		build: func(c *Channel, _ *slog.Logger, _ string) (channel.Channel, error) {
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return gotify.New(string(c.URL), string(c.Token), c.AllowPrivate)
 		},
 	},
 	TypePagerDuty: {
 		fields: []string{"url", "token", "allow_private"}, after: onCallDelay,
-		build: func(c *Channel, _ *slog.Logger, source string) (channel.Channel, error) {
-			return pagerduty.New(pagerduty.Options{RoutingKey: string(c.Token), URL: string(c.URL), AllowPrivate: c.AllowPrivate, Source: source})
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
+			return pagerduty.New(pagerduty.Options{RoutingKey: string(c.Token), URL: string(c.URL), AllowPrivate: c.AllowPrivate, Source: on.source})
 		},
 	},
 	TypeOpsgenie: {
 		fields: []string{"url", "token", "allow_private"}, after: onCallDelay,
-		build: func(c *Channel, _ *slog.Logger, source string) (channel.Channel, error) {
-			return opsgenie.New(opsgenie.Options{Key: string(c.Token), URL: string(c.URL), AllowPrivate: c.AllowPrivate, Source: source})
+		build: func(c *Channel, on *ground) (channel.Channel, error) {
+			return opsgenie.New(opsgenie.Options{Key: string(c.Token), URL: string(c.URL), AllowPrivate: c.AllowPrivate, Source: on.source})
 		},
 	},
 }
 
 // build makes the channel. It opens nothing yet.
-func (c *Channel) build(logger *slog.Logger, source string) (channel.Channel, *channel.FieldError) {
+func (c *Channel) build(on *ground) (channel.Channel, *channel.FieldError) {
 	t, ok := channelTypes[c.Type]
 	if !ok {
 		return nil, &channel.FieldError{Field: "type", Problem: "must be one of " + strings.Join(slices.Sorted(maps.Keys(channelTypes)), ", ")}
@@ -143,13 +164,14 @@ func (c *Channel) build(logger *slog.Logger, source string) (channel.Channel, *c
 	given := map[string]bool{
 		"url": c.URL != "", "secrets": len(c.Secrets) > 0, "allow_private": c.AllowPrivate, "token": c.Token != "",
 		"user": c.User != "", "password": c.Password != "", "from": c.From != "", "to": c.To != "",
+		"redact": len(c.Redact) > 0,
 	}
 	for _, field := range slices.Sorted(maps.Keys(given)) {
 		if given[field] && !slices.Contains(t.fields, field) {
 			return nil, &channel.FieldError{Field: field, Problem: "is not known to a channel of the type " + c.Type}
 		}
 	}
-	ch, err := t.build(c, logger, source)
+	ch, err := t.build(c, on)
 	var fe *channel.FieldError
 	if errors.As(err, &fe) {
 		return nil, fe

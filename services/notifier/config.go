@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,11 @@ const (
 	maxDelay    = 7 * 24 * time.Hour
 )
 
-// Config is what a person writes. The zero value is one log channel.
+// ownerID is the gateway's id of whoever this installation belongs to.
+const ownerID = "owner"
+
+// Config is what a person writes. The zero value is a log, and the browsers in which
+// the owner wants to be notified.
 type Config struct {
 	// Channels are the ways out. A list replaces the default. Without routes, each
 	// is told of everything that waits.
@@ -71,6 +74,8 @@ type Channel struct {
 	SecretsFile  string `json:"secrets_file,omitempty"`
 	TokenFile    string `json:"token_file,omitempty"`
 	PasswordFile string `json:"password_file,omitempty"`
+	// Redact are the risks at which a push says only that something waits.
+	Redact []string `json:"redact,omitempty"`
 	// To is the address of recipients who have none of their own here, and of the
 	// channel itself where there are no routes.
 	To string `json:"to,omitempty"`
@@ -210,8 +215,8 @@ func (c *Config) policy() (*plan.Policy, error) {
 	}
 	for i, r := range p.Recipients {
 		for j, reach := range r.Channels {
-			if reach.Decide != "" && c.typeOf(reach.Channel) == TypeLog {
-				return nil, &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].decide", i, j), Err: errors.New("a log is no place for a link by which whoever reads it decides")}
+			if problem := decideProblem(reach.Decide, c.typeOf(reach.Channel)); problem != "" {
+				return nil, &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].decide", i, j), Err: errors.New(problem)}
 			}
 		}
 	}
@@ -245,7 +250,7 @@ func (c *Config) check() error {
 			return fail(at+"name", "after and reminder count only where there are no routes")
 		}
 		names[ch.Name] = true
-		built, err := ch.build(slog.New(slog.DiscardHandler), "")
+		built, err := ch.build(&ground{logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return &ConfigError{Field: at + err.Field, Err: errors.New(err.Problem)}
 		}
@@ -272,7 +277,7 @@ func (c *Config) checkTo() error {
 			if ch == nil {
 				continue // the policy names it
 			}
-			if problem := ch.checkTo(cmp.Or(reach.To, ch.To)); problem != "" {
+			if problem := ch.checkTo(ch.address(&c.Recipients[i], reach)); problem != "" {
 				return &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].to", i, j), Err: errors.New(problem)}
 			}
 		}
@@ -292,6 +297,22 @@ func (c *Config) types() map[string]string {
 	return out
 }
 
+// decideProblem says what is wrong with a way to decide in a channel of a type.
+func decideProblem(decide, typ string) string {
+	switch {
+	case decide == plan.DecideLink && typ == TypeLog:
+		return "a log is no place for a link by which whoever reads it decides"
+	case decide == plan.DecideButtons && typ != TypePush:
+		return "there are no buttons in a channel of the type " + typ
+	}
+	return ""
+}
+
+// calls reports whether a channel has to call the gateway.
+func (c *Config) calls() bool {
+	return slices.ContainsFunc(c.channels(), func(ch Channel) bool { return ch.Type == TypePush })
+}
+
 // typeOf is the type of the channel of that name.
 func (c *Config) typeOf(name string) string {
 	for _, ch := range c.channels() {
@@ -305,7 +326,7 @@ func (c *Config) typeOf(name string) string {
 // channels are the configured ones, or the default.
 func (c *Config) channels() []Channel {
 	if len(c.Channels) == 0 {
-		return []Channel{{Name: TypeLog, Type: TypeLog}}
+		return []Channel{{Name: TypeLog, Type: TypeLog}, {Name: "browser", Type: TypePush, To: ownerID}}
 	}
 	return c.Channels
 }

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/push"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
@@ -97,8 +99,8 @@ type Tested struct {
 
 // Test sends a message through each address of the configuration, at once and
 // whatever the hour, or only through those of one recipient or one address. It
-// writes nothing down. baseURL is that of Options.
-func Test(ctx context.Context, log *slog.Logger, c Config, baseAddress, only string) ([]Tested, error) {
+// writes nothing down. baseURL is that of Options; cred is needed for pushes only.
+func Test(ctx context.Context, log *slog.Logger, c Config, cred *bus.Credentials, baseAddress, only string) ([]Tested, error) {
 	base, err := baseURL(baseAddress)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,19 @@ func Test(ctx context.Context, log *slog.Logger, c Config, baseAddress, only str
 	if err != nil {
 		return nil, err
 	}
-	lanes, built, err := c.lanes(policy, log, eventSource(base, "test"))
+	on := ground{logger: log, source: eventSource(base, "test"), now: time.Now}
+	if c.calls() {
+		if cred == nil {
+			return nil, errors.New("pushes need the notifier's credentials, by which the gateway is asked for the browsers")
+		}
+		desk, err := bus.Connect(ctx, cred, bus.Options{Name: "banksman notify test", Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		defer desk.Close()
+		on.desk, on.pushKey = func() push.Gateway { return desk }, func() string { return cred.PushKey }
+	}
+	lanes, built, err := c.lanes(policy, on)
 	defer closeAll(built)
 	if err != nil {
 		return nil, err

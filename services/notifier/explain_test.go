@@ -114,7 +114,7 @@ routes:
   - {name: all, steps: [{to: [ada, bob]}]}
 `).Config
 	log := slog.New(slog.DiscardHandler)
-	got, err := notifier.Test(t.Context(), log, cfg, baseURL, "")
+	got, err := notifier.Test(t.Context(), log, cfg, nil, baseURL, "")
 	require.NoError(t, err)
 	require.Len(t, got, 3)
 	require.Equal(t, notifier.Tested{Address: "ada/hook", Said: "status 200"}, got[0], "whatever the hour")
@@ -126,12 +126,12 @@ routes:
 	require.Equal(t, "https://banksman.test/", c.Data["link"])
 	hook.next(t)
 	for _, only := range []string{"bob", "bob/hook"} {
-		got, err = notifier.Test(t.Context(), log, cfg, "", only)
+		got, err = notifier.Test(t.Context(), log, cfg, nil, "", only)
 		require.NoError(t, err)
 		require.Equal(t, []notifier.Tested{{Address: "bob/hook", Said: "status 200"}}, got)
 		require.Equal(t, "bob", hook.next(t).Data["recipient"])
 	}
-	got, err = notifier.Test(t.Context(), log, cfg, "", "eve")
+	got, err = notifier.Test(t.Context(), log, cfg, nil, "", "eve")
 	require.NoError(t, err)
 	require.Empty(t, got)
 }

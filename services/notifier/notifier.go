@@ -29,6 +29,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
+	"github.com/banksman/banksman/services/notifier/internal/channel/push"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
@@ -87,7 +88,7 @@ type Notifier struct {
 	tenant string
 	lanes  int
 	built  []channel.Channel // closed by Close
-	desk   *bus.Client       // nil where nobody decides through this notifier
+	desk   *bus.Client       // nil where the gateway need not be called
 	close  sync.Once
 	counts *metrics.Metrics
 	// missing: the consumer of the events cannot be reached.
@@ -117,16 +118,19 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		return nil, err
 	}
 	n := &Notifier{log: log, tenant: o.Credentials.Tenant, policy: policy, types: o.Config.types()}
-	lanes, built, err := o.Config.lanes(policy, log, eventSource(base, n.tenant))
-	n.lanes, n.built = len(lanes), built
-	if err != nil {
-		return nil, err
-	}
 	clock := o.Clock
 	if clock == nil {
 		clock = engine.System{}
 	}
 	n.clock = clock
+	lanes, built, err := o.Config.lanes(policy, ground{
+		logger: log, source: eventSource(base, n.tenant), now: clock.Now,
+		desk: func() push.Gateway { return n.desk }, pushKey: func() string { return o.Credentials.PushKey },
+	})
+	n.lanes, n.built = len(lanes), built
+	if err != nil {
+		return nil, err
+	}
 	asking, built, err := o.Config.asking(asks{
 		source: eventSource(base, n.tenant), tenant: n.tenant, clock: clock.Now,
 		gateway: func() decider.Gateway { return n.desk },
@@ -146,7 +150,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		return nil, fmt.Errorf("notifier: %w", err)
 	}
 	n.ledger = l
-	if len(asking) > 0 || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Decides }) {
+	if len(asking) > 0 || o.Config.calls() || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Via != "" }) {
 		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
 		if err != nil {
 			n.Close()
@@ -173,20 +177,18 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	return n, nil
 }
 
-// ticket has the gateway make a link by which a user decides.
-func (n *Notifier) ticket(ctx context.Context, key, user, recipient, channel string) (string, error) {
+// ticket has the gateway make what somebody decides by.
+func (n *Notifier) ticket(ctx context.Context, call wire.TicketCall) (*wire.TicketReply, error) {
 	var out wire.TicketReply
-	err := n.desk.Call(ctx, wire.VerbTicket, wire.TicketCall{
-		Key: key, People: []string{user}, Recipient: recipient, Channel: channel, Via: wire.TicketLink,
-	}, &out)
+	err := n.desk.Call(ctx, wire.VerbTicket, call, &out)
 	var refused *bus.ServiceError
 	switch {
 	case errors.As(err, &refused) && refused.Body.Code == string(hitl.AlreadyDecided):
-		return "", nil // its end is on the way
-	case err != nil, len(out.Decisions) == 0:
-		return "", err
+		return nil, nil // its end is on the way
+	case err != nil:
+		return nil, err
 	}
-	return out.URL, nil
+	return &out, nil
 }
 
 // eventSource is the source of the events that webhooks get.

@@ -94,6 +94,11 @@ type Credentials struct {
 	// NextSigningKey is the seed of a key that is announced and not used yet:
 	// its public half is in DecisionKeys. Gateway only.
 	NextSigningKey string `json:"next_signing_key,omitempty"`
+	// PushKey signs the pushes to browsers, see NewPushKey. Notifier only; empty
+	// in a file that was moved away before there were pushes.
+	PushKey string `json:"push_key,omitempty"`
+	// PushPublicKey is its public half, which browsers ask for. Gateway only.
+	PushPublicKey string `json:"push_public_key,omitempty"`
 
 	from origin
 }
@@ -228,6 +233,9 @@ func (c *Credentials) Validate() error {
 		return fail("seed", "missing")
 	}
 	if _, err := c.PublicNKey(); err != nil {
+		return err
+	}
+	if err := c.checkPush(); err != nil {
 		return err
 	}
 	keys, err := c.publicDecisionKeys()

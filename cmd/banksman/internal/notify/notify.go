@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -125,7 +126,14 @@ func (c *command) test(ctx context.Context, only string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
-	results, err := notifier.Test(ctx, log, cfg, c.base, only)
+	cred, err := c.credentials()
+	if errors.Is(err, fs.ErrNotExist) {
+		cred, err = nil, nil // only pushes need it
+	}
+	if err != nil {
+		return err
+	}
+	results, err := notifier.Test(ctx, log, cfg, cred, c.base, only)
 	if err != nil {
 		return err
 	}
@@ -188,20 +196,9 @@ func (c *command) noLedger() bool {
 
 // open connects and hands the ledger on.
 func (c *command) open(ctx context.Context, do func(context.Context, *notifier.Ledger) error) (err error) {
-	if c.data == "" && c.creds == "" {
-		if c.data, err = cli.DefaultDataDir(); err != nil {
-			return err
-		}
-	}
-	if c.creds == "" {
-		c.creds = filepath.Join(c.data, "creds", "notifier.json")
-	}
-	cred, err := bus.LoadCredentials(c.creds)
+	cred, err := c.credentials()
 	if err != nil {
 		return err
-	}
-	if c.nats != "" {
-		cred.URLs = []string{c.nats}
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
@@ -211,6 +208,23 @@ func (c *command) open(ctx context.Context, do func(context.Context, *notifier.L
 	}
 	defer l.Close()
 	return do(ctx, l)
+}
+
+// credentials are the notifier's.
+func (c *command) credentials() (_ *bus.Credentials, err error) {
+	if c.data == "" && c.creds == "" {
+		if c.data, err = cli.DefaultDataDir(); err != nil {
+			return nil, err
+		}
+	}
+	if c.creds == "" {
+		c.creds = filepath.Join(c.data, "creds", "notifier.json")
+	}
+	cred, err := bus.LoadCredentials(c.creds)
+	if err == nil && c.nats != "" {
+		cred.URLs = []string{c.nats}
+	}
+	return cred, err
 }
 
 // with is open, and finds the request.

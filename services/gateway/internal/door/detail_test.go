@@ -52,6 +52,8 @@ func TestEveryRouteHidesTheDetailFromAViewer(t *testing.T) {
 	rows := map[string]row{
 		"GET /healthz": {}, "GET /readyz": {}, "GET /api/openapi.json": {}, "GET /api/frames.schema.json": {}, "GET /api/me": {},
 		"GET /api/services": {status: []int{200}}, "GET /api/sign-in": {}, "GET /api/sign-ins": {}, "DELETE /api/sign-ins/{id}": {status: []int{404}},
+		"GET /api/push": {}, "POST /api/push": {body: `{}`, status: []int{400}}, "DELETE /api/push/{id}": {status: []int{404}},
+		"POST /api/push/renewal": {body: `{}`, status: []int{400}}, "POST /api/push/decision": {body: `{"token":"x","decision":"deny"}`, status: []int{403}},
 		"GET /api/cli-logins": {}, "POST /api/cli-logins/{code}": {body: `{"allow":false}`, status: []int{404}},
 		"GET /api/ws": elsewhere, "GET /api/events": elsewhere, "GET /api/sessions/{id}/events": elsewhere,
 		"GET /api/interactions": {}, "GET /api/interactions/{id}": {}, "GET /api/sessions": {},

@@ -20,6 +20,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
@@ -27,7 +28,7 @@ import (
 )
 
 // Options wire a Door. Engine, Asker, History, NotifierListens, AlertsOf, Presence, Auth, Visits,
-// Rules, Logger, Web, Links and Hosts are required.
+// Rules, Pushes, Logger, Web, Links and Hosts are required.
 type Options struct {
 	Engine api.Engine
 	Asker  api.Asker
@@ -44,6 +45,7 @@ type Options struct {
 	Auth     *auth.Store
 	Visits   *visit.Log
 	Rules    *rulebook.Desk
+	Pushes   *pushes.Desk
 	Logger   *slog.Logger
 	Web      fs.FS        // the built web app
 	Links    http.Handler // the pages that alerts lead to

@@ -30,8 +30,10 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
+	"github.com/banksman/banksman/services/gateway/internal/ticket"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
@@ -151,6 +153,11 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	require.NoError(t, err)
 	o.Rules = &rulebook.Desk{Book: book, Engine: h.fake}
 	o.Visits = visits(t, store)
+	browsers, err := pushes.Open(t.Context(), pushes.Options{Conn: nc.(*nats.Conn), Auth: store, Logger: o.Logger, PublicKey: "key"})
+	require.NoError(t, err)
+	tickets, err := ticket.Open(t.Context(), ticket.Options{Conn: nc.(*nats.Conn), Engine: h.fake, People: store, Logger: o.Logger})
+	require.NoError(t, err)
+	o.Pushes = &pushes.Desk{Store: browsers, Tickets: tickets, Logger: o.Logger}
 	for _, fn := range change {
 		fn(&o)
 	}

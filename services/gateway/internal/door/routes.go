@@ -55,6 +55,7 @@ func (d *Door) routes() *http.ServeMux {
 	person("POST /api/logout/everywhere", d.logoutEverywhere)
 	d.managing(person)
 	d.visiting(person)
+	d.pushing(serve, person)
 	d.signingIn(serve, person)
 	person("GET /api/me", d.me)
 	person("GET /api/cli-logins", d.cliLogins)

@@ -81,6 +81,13 @@ func (s Set) holds(tenant, project string, these ...string) (string, bool) {
 	return "", false
 }
 
+// In reports whether s holds anything in a tenant.
+func (s Set) In(tenant string) bool {
+	return slices.ContainsFunc(s, func(g wire.Grant) bool {
+		return g.Tenants == nil || slices.Contains(g.Tenants, subject.Token(tenant))
+	})
+}
+
 // Sees reports whether s may know that something of a project exists.
 func (s Set) Sees(tenant, project string) bool {
 	_, ok := s.holds(tenant, project, roles...)

@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
@@ -38,7 +39,9 @@ type Options struct {
 	Auth   *auth.Store
 	// Tickets are what those decide by who were told by a notifier.
 	Tickets *ticket.Book
-	Logger  *slog.Logger
+	// Pushes are the browsers of people.
+	Pushes *pushes.Store
+	Logger *slog.Logger
 	// BaseURL is where login links point.
 	BaseURL *url.URL
 	// LoginCallers of Tenant may ask for login links and begin terminal logins:

@@ -59,6 +59,8 @@ func (s *Service) call(ctx context.Context, c caller, verb string, body []byte) 
 		return s.export(ctx, c, body)
 	case wire.VerbTicket:
 		return s.ticket(ctx, c, body)
+	case wire.VerbPush:
+		return s.push(ctx, c, body)
 	case wire.VerbLogin:
 		return s.login(ctx, c, body)
 	case wire.VerbAsk:
@@ -170,7 +172,7 @@ func (s *Service) decide(ctx context.Context, c caller, body []byte) (any, *wire
 			return receipt(hitl.Receipt{Status: hitl.Forbidden, Error: "this caller brings no tickets"})
 		}
 		return s.Tickets.Decide(ctx, ticket.Use{
-			Token: in.Token, Via: wire.TicketChat, Person: in.Person, Key: in.ID, Tenant: c.tenant, From: "caller " + c.name, Response: in.Response,
+			Token: in.Token, Via: wire.TicketChat, Person: in.Person, Key: in.ID, AsTold: in.AsTold, Tenant: c.tenant, From: "caller " + c.name, Response: in.Response,
 		}), nil
 	}
 	sess, refused := s.person(ctx, in.Token)
@@ -212,6 +214,22 @@ func (s *Service) ticket(ctx context.Context, c caller, body []byte) (any, *wire
 		return nil, refused
 	}
 	return out, nil
+}
+
+// push tells a notifier the browsers of a person.
+func (s *Service) push(ctx context.Context, c caller, body []byte) (any, *wire.Error) {
+	var in wire.PushCall
+	if c.name != notifier {
+		return nil, &wire.Error{Code: string(hitl.Forbidden), Error: "this caller may not push"}
+	}
+	if inv := act.Decode(body, "call", &in); inv != nil {
+		return nil, bad(inv)
+	}
+	list, err := s.Pushes.Targets(ctx, c.tenant, in.User, in.Gone)
+	if err != nil {
+		return nil, s.word("push", err)
+	}
+	return wire.PushReply{Browsers: list}, nil
 }
 
 // person is whose session token came with a call.

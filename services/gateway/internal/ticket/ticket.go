@@ -83,6 +83,9 @@ type Ticket struct {
 	V         int       `json:"v"`
 	Key       string    `json:"key"` // the interaction's
 	Digest    string    `json:"digest"`
+	Shown     string    `json:"shown,omitempty"`
+	// DenyOnly: too much to be shown above a button, so none lets it go on.
+	DenyOnly bool `json:"deny_only,omitempty"`
 	People    []string  `json:"people"`
 	Recipient string    `json:"recipient"`
 	Channel   string    `json:"channel"`
@@ -144,11 +147,11 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	if !ok {
 		bad("key", "is not the key of an interaction")
 	}
-	if in.Via != wire.TicketLink && in.Via != wire.TicketChat {
-		bad("via", "must be link or chat")
+	if !slices.Contains([]string{wire.TicketLink, wire.TicketChat, wire.TicketPush}, in.Via) {
+		bad("via", "must be link, chat or push")
 	}
-	if n := len(in.People); n == 0 || n > maxPeople || n > 1 && in.Via == wire.TicketLink {
-		bad("people", "must be one for a link, 1 to 100 for a chat")
+	if n := len(in.People); n == 0 || n > maxPeople || n > 1 && in.Via != wire.TicketChat {
+		bad("people", "must be one for a link or a push, 1 to 100 for a chat")
 	}
 	for field, v := range map[string]string{"recipient": in.Recipient, "channel": in.Channel} {
 		if !subject.ValidToken(v) {
@@ -196,6 +199,16 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	if at := ix.ExpiresAt; at != nil && at.Before(t.ExpiresAt) {
 		t.ExpiresAt = *at
 	}
+	out := &wire.TicketReply{ExpiresAt: t.ExpiresAt, Decisions: Decisions(in.Via, ix)}
+	if ix.Body != nil {
+		t.Shown = ix.Body.Shown
+	}
+	if in.Via != wire.TicketLink && slices.Contains(out.Decisions, hitl.VerbAllow) {
+		out.Text = text(ix.Body)
+		if t.DenyOnly = out.Text == ""; t.DenyOnly {
+			out.Decisions = []string{hitl.VerbDeny}
+		}
+	}
 	var raw [32]byte
 	rand.Read(raw[:]) // never fails since Go 1.24
 	token := wire.TicketPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
@@ -209,7 +222,7 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 		b.log.Warn("no ticket made", "interaction", in.Key, "error", err)
 		return refuse(hitl.Unavailable, "no ticket can be made now")
 	}
-	out := &wire.TicketReply{Token: token, ExpiresAt: t.ExpiresAt, Decisions: Decisions(in.Via, ix)}
+	out.Token = token
 	if in.Via == wire.TicketLink {
 		u := *b.o.BaseURL
 		u.Path, u.RawQuery, u.Fragment = Page+token, "", ""
@@ -276,6 +289,8 @@ type Use struct {
 	Key string
 	// Tenant is whose notifier brings it, where one does.
 	Tenant string
+	// AsTold: what is decided is the request as it was when the ticket was made.
+	AsTold bool
 	hitl.Response
 }
 
@@ -311,8 +326,17 @@ func (b *Book) decide(ctx context.Context, u Use) *wire.Receipt {
 		return told(hitl.Forbidden, "the token is for something else")
 	case u.Decision != hitl.VerbAllow && u.Decision != hitl.VerbDeny:
 		return &wire.Receipt{Receipt: api.Invalid(hitl.Invalid("decision", "must be allow or deny"))}
-	case u.Digest != t.Digest:
+	case !u.AsTold && u.Digest != t.Digest:
 		return told(hitl.DigestMismatch, "this is not the request that was told; nothing was decided")
+	}
+	if t.DenyOnly && u.Decision == hitl.VerbAllow {
+		return told(hitl.Forbidden, "this is too long to be approved by a button: open it")
+	}
+	if u.AsTold {
+		u.Digest = t.Digest
+		if u.Decision == hitl.VerbAllow {
+			u.Shown = t.Shown // it stood above the button, whole
+		}
 	}
 	if u.Person == "" && len(t.People) == 1 {
 		u.Person = t.People[0]

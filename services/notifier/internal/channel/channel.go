@@ -37,6 +37,20 @@ type Alert struct {
 	// To is the recipient's address where the channel needs one. It is not kept
 	// with the alert.
 	To string `json:"-"`
+	// Act is what the message may have buttons for; nil: for nothing. It is made for
+	// one attempt and kept nowhere.
+	Act *Act `json:"-"`
+}
+
+// Act is what buttons of a message decide by.
+type Act struct {
+	// Token is a ticket: whoever has it, and is one of its people, decides once.
+	Token string
+	// Allow: approving is possible by it, and not only denying. Then Text is all that
+	// is asked, as it is shown everywhere. A channel that does not show it whole has no
+	// button to approve.
+	Allow bool
+	Text  string
 }
 
 // Data is what an alert says. Texts are display text.
@@ -127,6 +141,8 @@ type Problem struct {
 	RetryAfter time.Duration
 	// Unknown: the receiver may have got the alert all the same.
 	Unknown bool
+	// Idle: there is nobody to receive it, which is no fault.
+	Idle bool
 }
 
 func (p *Problem) Error() string { return p.Text }

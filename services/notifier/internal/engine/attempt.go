@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
@@ -149,9 +151,7 @@ func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Rece
 
 func (l *lane) sendOnce(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
 	a.To = l.To
-	if link := l.ticket(ctx, &a); link != "" {
-		a.Data.Link = link
-	}
+	l.ticket(ctx, &a)
 	u, ok := l.Channel.(channel.Updater)
 	earlier = changeable(earlier)
 	if !ok || a.Type != channel.Closed || len(earlier) == 0 {
@@ -180,20 +180,25 @@ func (l *lane) sendOnce(ctx context.Context, a channel.Alert, earlier []channel.
 // ticketLimit bounds the making of a link by which somebody decides.
 const ticketLimit = 3 * time.Second
 
-// ticket makes the link by which the recipient decides, for one attempt: it is
-// kept nowhere. Where there is none the message has the usual link.
-func (l *lane) ticket(ctx context.Context, a *channel.Alert) string {
-	if !l.Decides || a.Type != channel.Opened && a.Type != channel.Reminder {
-		return ""
+// ticket makes what the recipient decides by, a link or what buttons need, for one
+// attempt: it is kept nowhere. Where there is none the message has the usual link.
+func (l *lane) ticket(ctx context.Context, a *channel.Alert) {
+	if l.Via == "" || a.Type != channel.Opened && a.Type != channel.Reminder {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, ticketLimit)
 	defer cancel()
 	name, ch, _ := strings.Cut(l.Name, "/")
-	link, err := l.e.Ticket(ctx, a.Key, l.Recipient.User, name, ch)
-	if err != nil {
-		l.e.Logger.Warn("a message goes out without a link to decide by", "channel", l.Name, "interaction", a.Key, "error", err)
+	t, err := l.e.Ticket(ctx, wire.TicketCall{Key: a.Key, People: l.People, Recipient: name, Channel: ch, Via: l.Via})
+	switch {
+	case err != nil:
+		l.e.Logger.Warn("a message goes out without what one decides by", "channel", l.Name, "interaction", a.Key, "error", err)
+	case t == nil || len(t.Decisions) == 0:
+	case t.URL != "":
+		a.Data.Link = t.URL
+	default:
+		a.Act = &channel.Act{Token: t.Token, Allow: t.Text != "" && slices.Contains(t.Decisions, hitl.VerbAllow), Text: t.Text}
 	}
-	return link
 }
 
 // judge turns the result of an attempt into the delivery's next state.
@@ -215,6 +220,10 @@ func (l *lane) outcome(next *ledger.Entry, k ledger.Key, p *channel.Problem, fai
 	switch {
 	case p.Class == channel.Gone:
 		next.State = ledger.Dead
+		return
+	case p.Idle:
+		next.State = ledger.Retracted
+		log.Info("not sent: nobody is there to receive it", "error", failure)
 		return
 	case p.Class == channel.Refused:
 		next.State = ledger.Failed
@@ -256,6 +265,9 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 	var p *channel.Problem
 	if !errors.As(failure, &p) {
 		p = &channel.Problem{Unknown: true}
+	}
+	if p.Idle {
+		return p
 	}
 	if n, alarm := l.health.bad(); alarm {
 		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)

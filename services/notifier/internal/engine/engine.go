@@ -52,8 +52,10 @@ type Route struct {
 	To string
 	// Recipient is nil where the channel stands for itself.
 	Recipient *plan.Recipient
-	// Decides says that messages get a link by which the recipient decides.
-	Decides bool
+	// Via says by what kind of ticket one decides from a message, and People who may;
+	// empty: nobody.
+	Via    string
+	People []string
 }
 
 // Options wire an Engine. Every field is needed but Ticket and Metrics.
@@ -68,10 +70,9 @@ type Options struct {
 	// there is none.
 	Link  func(key string) string
 	Lease time.Duration
-	// Ticket makes the address at which a user decides an interaction that is told to
-	// a recipient by a channel; empty: there is nothing to decide by a link. Only where
-	// a Route decides.
-	Ticket func(ctx context.Context, key, user, recipient, channel string) (string, error)
+	// Ticket makes what somebody decides an interaction by who is told of it; nil:
+	// there is nothing to decide. Only where a Route decides.
+	Ticket func(ctx context.Context, call wire.TicketCall) (*wire.TicketReply, error)
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
 }

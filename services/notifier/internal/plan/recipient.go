@@ -41,13 +41,17 @@ type Reach struct {
 	Channel string `json:"channel"`
 	// To is the recipient's address there, where the channel needs one.
 	To string `json:"to"`
-	// Decide is how the recipient may decide there: DecideLink, or not at all.
+	// Decide is how the recipient may decide there: DecideLink, DecideButtons, or not
+	// at all.
 	Decide string `json:"decide"`
 }
 
 // DecideLink puts a link into each message by which whoever has it decides as the
-// recipient's user.
-const DecideLink = "link"
+// recipient's user, DecideButtons puts buttons there.
+const (
+	DecideLink    = "link"
+	DecideButtons = "buttons"
+)
 
 // Pace is how fast messages may follow each other.
 type Pace struct {
@@ -163,10 +167,10 @@ func (r *Recipient) check(at string, valid func(string) bool, channels []string)
 		}
 		seen = append(seen, c.Channel)
 		field = fmt.Sprintf("%s.channels[%d].decide", at, i)
-		if c.Decide != "" && c.Decide != DecideLink {
-			return fail(field, "must be %s, or not be there", DecideLink)
+		if c.Decide != "" && c.Decide != DecideLink && c.Decide != DecideButtons {
+			return fail(field, "must be %s or %s, or not be there", DecideLink, DecideButtons)
 		}
-		if c.Decide != "" && r.User == "" {
+		if c.Decide == DecideLink && r.User == "" {
 			return fail(field, "needs the user who decides: give the recipient one")
 		}
 	}

@@ -5,7 +5,7 @@ import { sessionHref } from "../ui/route";
 import { Bell } from "./bell";
 import { type Cards, responder } from "./cards";
 import { Beside } from "./helpers";
-import { watchShell } from "./shell";
+import { keepPushes, watchShell } from "./shell";
 
 export interface App extends Cards {
   command(command: Command): Promise<Receipt>;
@@ -41,11 +41,14 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     leaveNow();
   };
   let leave: (() => void) | undefined;
+  let pushed = false;
   client.on("connection", (c) => {
     if (c.status === "signed_out") login.drop();
   });
   client.on("frame", (f) => {
     if (f.type !== "hello") return;
+    if (!pushed) keepPushes(api);
+    pushed = true;
     api.cliLogins().then(
       (requests) => client.dispatch({ kind: "cli-logins", requests }),
       () => undefined, // the frame tells of new ones; an older server has no such list

@@ -1,11 +1,22 @@
 // The page's own files: kept for when the server cannot be reached, and compared
 // with what the server has whenever it is reached again.
-import type { Client } from "@banksman/client";
+import type { Client, Gateway } from "@banksman/client";
 import { useSyncExternalStore } from "react";
+import { setting } from "./settings";
 
 /** Keeps the files of the page, so that it opens without the server and says so. */
 export function keepShell(): void {
-  if ("serviceWorker" in navigator) navigator.serviceWorker.register("/sw.js").catch(() => undefined); // it then needs the server
+  if (!("serviceWorker" in navigator)) return;
+  navigator.serviceWorker.register("/sw.js").catch(() => undefined); // it then needs the server
+  // A notification was pressed: it leads to its request, in this tab.
+  navigator.serviceWorker.addEventListener("message", (e: MessageEvent<{ type?: string; hash?: string }>) => {
+    if (e.data.type === "open" && e.data.hash?.startsWith("#/")) location.hash = e.data.hash;
+  });
+}
+
+/** Has notifications go on after a new sign-in, where they were wanted in this browser. */
+export function keepPushes(api: Pick<Gateway, "call">): void {
+  if (setting("push") !== "") void import("./push").then((p) => p.again(api)).catch(() => undefined);
 }
 
 let newer = false;

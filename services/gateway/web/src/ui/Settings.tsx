@@ -10,6 +10,7 @@ import { useApp, useAppState } from "./context";
 import { Button, SureButton } from "./controls";
 import { grants, People, Tokens } from "./People";
 import { SignIns } from "./SignIns";
+import { Notify } from "./Notify";
 import { loadTheme, saveTheme, type Theme } from "./theme";
 
 const ways: Record<string, string> = { link: "a link from the terminal", cli: "a terminal", passkey: "a passkey", oidc: "the company's account", token: "a token", test: "a test's token" };
@@ -56,6 +57,7 @@ export function Settings() {
       <Part title="This browser">
         <Browser />
       </Part>
+      {me?.principal.kind === "person" && online && <Part title="Notifications"><Notify person={me.principal.id} now={now} /></Part>}
       {me?.principal.kind === "person" && online && <Part title="Where you are signed in"><SignIns now={now} /></Part>}
       {me?.manages && <Part title="People"><People now={now} /></Part>}
       {me?.manages && <Part title="Tokens of programs"><Tokens now={now} /></Part>}

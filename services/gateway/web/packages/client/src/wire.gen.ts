@@ -2047,6 +2047,68 @@ export interface Ping {
   server_time: Time;
 }
 /**
+ * PushBrowser is a browser that wants pushes, as its person sees it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PushBrowser".
+ */
+export interface PushBrowser {
+  id: string;
+  /**
+   * what the browser calls itself
+   */
+  agent?: string;
+  created_at: Time;
+  /**
+   * this: it belongs to the sign-in that asks.
+   */
+  this?: boolean;
+}
+/**
+ * PushBrowsers are those of one person. public_key is what a browser subscribes with; empty: this installation has no key for pushes yet.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PushBrowsers".
+ */
+export interface PushBrowsers {
+  public_key: string;
+  browsers: null | PushBrowser[];
+}
+/**
+ * PushKeys are what pushes to a browser are encrypted with, base64url.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PushKeys".
+ */
+export interface PushKeys {
+  p256dh: string;
+  auth: string;
+}
+/**
+ * PushRenewal tells that a browser has another subscription now. Who sends it is known by the old one's secret, as a service worker has no session.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PushRenewal".
+ */
+export interface PushRenewal {
+  /**
+   * id of whose browser it is
+   */
+  user: string;
+  old: PushSubscription;
+  new: PushSubscription;
+}
+/**
+ * PushSubscription is how a browser says that it wants pushes: what its own interface (PushSubscription.toJSON) gives.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PushSubscription".
+ */
+export interface PushSubscription {
+  endpoint: string;
+  keys: PushKeys;
+}
+/**
  * RuleCase is a request that was held against a rule.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -2284,6 +2346,19 @@ export interface StartBody {
   project_id?: string;
   tenant?: string;
   pool?: string;
+}
+/**
+ * TicketUse decides, by the token of a push, the request as it was told there.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "TicketUse".
+ */
+export interface TicketUse {
+  token: string;
+  /**
+   * allow or deny
+   */
+  decision: string;
 }
 /**
  * UserList are all users, by id.

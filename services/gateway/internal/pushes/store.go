@@ -1,0 +1,310 @@
+// Package pushes knows the browsers in which people want notifications, and takes what
+// they decide by the buttons of one.
+//
+// A browser belongs to the sign-in in which its person asked for it. Once that is ended
+// by signing out, here or elsewhere, the browser is told nothing more; a sign-in that
+// came to its end by itself leaves it, so that whoever is on call is woken all the same.
+// What is told is the notifier's affair, which asks for the browsers of one person.
+package pushes
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
+)
+
+const (
+	// MaxBrowsers bounds those of one person.
+	MaxBrowsers = 10
+	maxEndpoint = 1024
+	maxAgent    = 200 // bytes of what a browser calls itself
+	callLimit   = 3 * time.Second
+	casTries    = 5
+	idLength    = 24 // of a hash
+)
+
+// Errors of the store.
+var (
+	ErrUnknown     = errors.New("no such browser")
+	errUnavailable = errors.New("the browsers of people cannot be reached")
+	errLost        = errors.New("another change was faster")
+)
+
+// Options wire a Store. All but Clock are required.
+type Options struct {
+	Conn   *nats.Conn // not closed here
+	Auth   *auth.Store
+	Logger *slog.Logger
+	// PublicKey is what browsers subscribe with; empty: this installation has none.
+	PublicKey string
+	Clock     func() time.Time // default time.Now
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	o   Options
+	kv  jetstream.KeyValue
+	log *slog.Logger
+	now func() time.Time
+}
+
+// browser is one as it is stored.
+type browser struct {
+	wire.PushSubscription
+	Agent     string    `json:"agent,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	// Session is the hash of the sign-in, and Ends when that ends by itself.
+	Session string    `json:"session"`
+	Ends    time.Time `json:"ends"`
+}
+
+// list are the browsers of one person, under the person's id.
+type list struct {
+	V        int       `json:"v"`
+	Browsers []browser `json:"browsers"`
+}
+
+// Open binds the bucket.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("pushes: %w", err)
+	}
+	kv, err := js.KeyValue(ctx, journal.PushBucket)
+	if err != nil {
+		return nil, fmt.Errorf("pushes: bucket %s: %w", journal.PushBucket, err)
+	}
+	s := &Store{o: o, kv: kv, log: o.Logger.With("component", "pushes"), now: o.Clock}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// id names a browser to its person, by the address of its pushes.
+func id(endpoint string) string {
+	sum := sha256.Sum256([]byte(endpoint))
+	return hex.EncodeToString(sum[:])[:idLength]
+}
+
+// check names what is wrong with a subscription. An address inside is refused by the
+// notifier, at the moment of dialling.
+func check(at string, s *wire.PushSubscription) *hitl.InvalidError {
+	u, err := url.Parse(s.Endpoint)
+	inside := err == nil && u.Scheme == "http" && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
+	switch {
+	case s.Endpoint == "":
+		return hitl.Invalid(at+"endpoint", "is missing")
+	case len(s.Endpoint) > maxEndpoint:
+		return hitl.Invalid(at+"endpoint", "is longer than %d bytes", maxEndpoint)
+	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !inside:
+		return hitl.Invalid(at+"endpoint", "must be an address that begins with https://")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(s.Keys.P256dh)
+	if err == nil {
+		_, err = ecdh.P256().NewPublicKey(raw)
+	}
+	if err != nil {
+		return hitl.Invalid(at+"keys.p256dh", "is no public key of P-256 in base64url")
+	}
+	if raw, err := base64.RawURLEncoding.DecodeString(s.Keys.Auth); err != nil || len(raw) != 16 {
+		return hitl.Invalid(at+"keys.auth", "is not 16 bytes in base64url")
+	}
+	return nil
+}
+
+// Add says that a browser of the person of a session wants pushes. Said again, it
+// belongs to that session from now on.
+func (s *Store) Add(ctx context.Context, sess *auth.Session, in wire.PushSubscription, agent string) error {
+	if s.o.PublicKey == "" {
+		return hitl.Invalid("endpoint", "cannot be told anything: this installation has no key for pushes yet (banksman creds makes one)")
+	}
+	if inv := check("", &in); inv != nil {
+		return inv
+	}
+	agent, _ = hitl.Visible(strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], ""))
+	b := browser{PushSubscription: in, Agent: agent, CreatedAt: s.now().UTC(), Session: sess.Hash, Ends: sess.ExpiresAt}
+	return s.change(ctx, sess.Person.ID, func(l *list) error {
+		for i := range l.Browsers {
+			if l.Browsers[i].Endpoint == in.Endpoint {
+				b.CreatedAt = l.Browsers[i].CreatedAt
+				l.Browsers[i] = b
+				return nil
+			}
+		}
+		if len(l.Browsers) >= MaxBrowsers {
+			return hitl.Invalid("endpoint", "would be the browser number %d: remove one first", MaxBrowsers+1)
+		}
+		l.Browsers = append(l.Browsers, b)
+		return nil
+	})
+}
+
+// List lists the browsers of the person of a session, oldest first.
+func (s *Store) List(ctx context.Context, sess *auth.Session) (wire.PushBrowsers, error) {
+	out := wire.PushBrowsers{PublicKey: s.o.PublicKey, Browsers: []wire.PushBrowser{}}
+	l, _, err := s.read(ctx, sess.Person.ID)
+	for _, b := range l.Browsers {
+		out.Browsers = append(out.Browsers, wire.PushBrowser{ID: id(b.Endpoint), Agent: b.Agent, CreatedAt: b.CreatedAt, This: b.Session == sess.Hash})
+	}
+	return out, err
+}
+
+// Remove forgets a browser of the person of a session.
+func (s *Store) Remove(ctx context.Context, sess *auth.Session, name string) error {
+	return s.change(ctx, sess.Person.ID, func(l *list) error {
+		n := len(l.Browsers)
+		l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return id(b.Endpoint) == name })
+		if len(l.Browsers) == n {
+			return ErrUnknown
+		}
+		return nil
+	})
+}
+
+// Forget forgets all browsers of a person.
+func (s *Store) Forget(ctx context.Context, person string) error {
+	return s.change(ctx, person, func(l *list) error {
+		l.Browsers = nil
+		return nil
+	})
+}
+
+// Renew puts a browser's new subscription in the place of its old one. Whoever knows
+// the old one's secret is that browser, or got it from there.
+func (s *Store) Renew(ctx context.Context, in wire.PushRenewal) error {
+	for at, sub := range map[string]*wire.PushSubscription{"old.": &in.Old, "new.": &in.New} {
+		if inv := check(at, sub); inv != nil {
+			return inv
+		}
+	}
+	if !subject.ValidToken(in.User) {
+		return ErrUnknown
+	}
+	return s.change(ctx, in.User, func(l *list) error {
+		for i := range l.Browsers {
+			b := &l.Browsers[i]
+			if b.Endpoint == in.Old.Endpoint && subtle.ConstantTimeCompare([]byte(b.Keys.Auth), []byte(in.Old.Keys.Auth)) == 1 {
+				b.PushSubscription = in.New
+				return nil
+			}
+		}
+		return ErrUnknown
+	})
+}
+
+// Targets are the browsers that a person is to be told in, after those of gone were
+// forgotten. Who may not sign in any more, or has no role in the tenant, has none.
+func (s *Store) Targets(ctx context.Context, tenant, person string, gone []string) ([]wire.PushTarget, error) {
+	out := []wire.PushTarget{}
+	if !subject.ValidToken(person) {
+		return out, hitl.Invalid("user", "is not the id of a user")
+	}
+	if _, may, err := s.o.Auth.Who(ctx, person); err != nil || !may.In(tenant) {
+		return out, err
+	}
+	l, _, err := s.read(ctx, person)
+	if err != nil {
+		return out, err
+	}
+	drop := map[string]bool{}
+	for _, b := range l.Browsers {
+		name := id(b.Endpoint)
+		if slices.Contains(gone, name) {
+			drop[b.Endpoint] = true
+			continue
+		}
+		if s.now().Before(b.Ends) {
+			_, err := s.o.Auth.CheckHash(ctx, b.Session)
+			if errors.Is(err, auth.ErrUnknown) { // signed out before its time
+				drop[b.Endpoint] = true
+				continue
+			}
+			if err != nil {
+				return out, err
+			}
+		}
+		out = append(out, wire.PushTarget{ID: name, Endpoint: b.Endpoint, P256dh: b.Keys.P256dh, Auth: b.Keys.Auth})
+	}
+	if len(drop) > 0 {
+		err = s.change(ctx, person, func(l *list) error {
+			l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return drop[b.Endpoint] })
+			return nil
+		})
+		s.log.Info("browsers forgotten", "person", person, "browsers", len(drop), "error", err)
+	}
+	return out, nil
+}
+
+func (s *Store) read(ctx context.Context, person string) (l list, rev uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	e, err := s.kv.Get(ctx, person)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return list{V: 1}, 0, nil
+	}
+	if err != nil {
+		return l, 0, fmt.Errorf("%w: %w", errUnavailable, err)
+	}
+	if err := json.Unmarshal(e.Value(), &l); err != nil || l.V != 1 {
+		s.log.Error("the browsers of a person cannot be read and count for nothing", "person", person, "error", err)
+		l = list{V: 1}
+	}
+	return l, e.Revision(), nil
+}
+
+// change changes the browsers of a person by compare-and-swap.
+func (s *Store) change(ctx context.Context, person string, edit func(*list) error) error {
+	err := errLost
+	for range casTries {
+		if err = s.try(ctx, person, edit); !errors.Is(err, errLost) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", errUnavailable, err)
+}
+
+func (s *Store) try(ctx context.Context, person string, edit func(*list) error) error {
+	l, rev, err := s.read(ctx, person)
+	if err != nil {
+		return err
+	}
+	if err := edit(&l); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	_, err = s.kv.Update(ctx, person, raw, rev)
+	var refused *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+		return errLost
+	}
+	return fmt.Errorf("%w: %w", errUnavailable, err)
+}
