@@ -47,7 +47,7 @@ func browsers(t *testing.T, n *bus.Client, user string, gone ...string) []wire.P
 
 // A browser is told as long as its person is: it ends with the sign-in, on every
 // gateway, and nobody but its person and the notifier learns of it.
-func TestBrowsersOfPeople_D0_24_D0_34(t *testing.T) {
+func TestBrowsersOfPeople(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	g, other := s.gateway(), s.gateway()
@@ -148,7 +148,7 @@ func TestBrowsersOfPeople_D0_24_D0_34(t *testing.T) {
 
 // The button of a notification decides once what was told there, whatever gateway is
 // asked; what is forged, late, of another kind or too grave decides nothing.
-func TestTheButtonOfANotification_D0_24_B57_invariant1_invariant5(t *testing.T) {
+func TestTheButtonOfANotification_B57_invariant1_invariant5(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	g, other := s.gateway(), s.gateway()

@@ -24,7 +24,7 @@ func withPush(t *testing.T, role Role) *Credentials {
 }
 
 // The key of pushes is a notifier's alone, and nothing that is no key passes.
-func TestPushKeyIsANotifiersAlone_D0_24(t *testing.T) {
+func TestPushKeyIsANotifiersAlone(t *testing.T) {
 	t.Parallel()
 	key, err := NewPushKey()
 	require.NoError(t, err)

@@ -162,7 +162,7 @@ async function open(key) {
   const tab = tabs.find((t) => t.visibilityState === "visible") ?? tabs[0];
   if (!tab) return self.clients.openWindow(`/${hash}`);
   tab.postMessage({ type: "open", hash });
-  return tab.focus();
+  return tab.focus().catch(() => undefined); // it has the request on its screen all the same
 }
 
 // The push service has given this browser another address: the server is told by the

@@ -314,7 +314,7 @@ func send(t *testing.T, a channel.Alert, change ...func(*Options)) (Message, htt
 
 // Buttons stand where a ticket is, and one to approve only beneath the whole of what
 // it lets go on.
-func TestButtonsOfANotification_D0_24(t *testing.T) {
+func TestButtonsOfANotification(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
 		act     *channel.Act
@@ -343,7 +343,7 @@ func TestButtonsOfANotification_D0_24(t *testing.T) {
 }
 
 // What is grave stays off a locked screen where the configuration says so.
-func TestRedactedByRisk_D0_24(t *testing.T) {
+func TestRedactedByRisk(t *testing.T) {
 	t.Parallel()
 	hide := func(o *Options) { o.Redact = []string{"high"} }
 	a := channeltest.Alert(channel.Opened)
