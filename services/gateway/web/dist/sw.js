@@ -77,3 +77,110 @@ async function keep(res) {
     if (path.startsWith("/assets/") && !files.includes(path)) await cache.delete(request);
   }
 }
+
+// ---- Notifications. What is shown comes from the notifier, encrypted for this browser;
+// where a press leads and what it decides is fixed here.
+
+const NOTES = "banksman-notes-1"; // this browser's subscription, for when it is renewed
+const NAMES = { allow: "Approve", deny: "Deny" };
+const WINDOW = 30_000; // ms for the server's word
+
+self.addEventListener("push", (e) => e.waitUntil(told(e.data)));
+self.addEventListener("notificationclick", (e) => {
+  e.notification.close();
+  e.waitUntil(pressed(e.notification, e.action));
+});
+self.addEventListener("pushsubscriptionchange", (e) => e.waitUntil(renew(e.oldSubscription)));
+
+async function told(data) {
+  let m;
+  try {
+    m = data.json();
+  } catch {
+    m = {};
+  }
+  if (m.v !== 1 || typeof m.title !== "string" || typeof m.tag !== "string") {
+    m = { type: "test", tag: "unknown", title: "Something waits in Banksman", body: "Its message could not be read." };
+  }
+  const over = m.type === "closed";
+  const late = typeof m.until === "number" && m.until <= Date.now();
+  const actions = !over && !late && typeof m.token === "string" ? (m.actions ?? []).filter((a) => a in NAMES).map((a) => ({ action: a, title: NAMES[a] })) : [];
+  if (!over && m.type !== "test" && m.key) actions.push({ action: "review", title: "Review" });
+  await show(m.tag, late ? `Too late: ${m.title}` : m.title, m.body ?? "", {
+    actions,
+    silent: over || late,
+    renotify: m.type === "reminder",
+    requireInteraction: !over && !late && (m.risk === "high" || m.risk === "critical"),
+    data: { key: m.key ?? "", token: m.token ?? "", title: m.title, over },
+  });
+}
+
+function show(tag, title, body, more) {
+  return self.registration.showNotification(title, { tag, body, icon: "/icon-192.png", badge: "/icon-192.png", ...more });
+}
+
+// A button decides by the token of its notification, once; everything else leads to
+// the page.
+async function pressed(note, action) {
+  const { key, token, title } = note.data ?? {};
+  if (!(action in NAMES) || !token) return open(key ?? "");
+  const tell = (head, body) => show(note.tag, head, body, { silent: true, actions: key ? [{ action: "review", title: "Review" }] : [], data: { key, token: "", title, over: true } });
+  try {
+    const res = await fetch("/api/push/decision", {
+      method: "POST", credentials: "omit", cache: "no-store", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ token, decision: action }), signal: AbortSignal.timeout(WINDOW),
+    });
+    const rec = await res.json();
+    await tell(...words(rec, action, title));
+  } catch {
+    await tell("Not known whether it was decided", `The server did not answer. Review it: ${title}`);
+  }
+}
+
+// What a receipt says, in a head and a line.
+function words(rec, action, title) {
+  const d = rec.decision;
+  const who = d?.principal ? d.principal.name || d.principal.id : "";
+  const at = d?.decided_at ? new Date(d.decided_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "";
+  const how = { allowed: "approved", denied: "denied", answered: "answered", expired: "expired", cancelled: "withdrawn" }[d?.outcome] ?? "settled";
+  switch (rec.status ?? rec.code) {
+    case "accepted":
+    case "duplicate":
+      return [action === "allow" ? "Approved by you" : "Denied by you", [at, title].filter(Boolean).join(", ")];
+    case "already_decided":
+      return [`Too late: ${how}${who ? ` by ${who}` : ""}`, [at, title].filter(Boolean).join(", ")];
+    case "expired":
+      return ["Too late: its time was over", title];
+  }
+  return ["Nothing was decided", `${rec.error ?? "It was refused"}. ${title}`];
+}
+
+// The page of a request, in a tab that is open where there is one.
+async function open(key) {
+  const hash = key ? `#/i/${encodeURIComponent(key)}` : "#/";
+  const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const tab = tabs.find((t) => t.visibilityState === "visible") ?? tabs[0];
+  if (!tab) return self.clients.openWindow(`/${hash}`);
+  tab.postMessage({ type: "open", hash });
+  return tab.focus().catch(() => undefined); // it has the request on its screen all the same
+}
+
+// The push service has given this browser another address: the server is told by the
+// secret of the old one, as a worker has no session.
+async function renew(old) {
+  const cache = await caches.open(NOTES);
+  const kept = await (await cache.match("/note"))?.json();
+  const before = old?.toJSON() ?? kept?.subscription;
+  if (!kept?.user || !before) return; // the page says it anew when it is opened
+  const sub = await self.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: kept.key });
+  const next = sub.toJSON();
+  const res = await fetch("/api/push/renewal", {
+    method: "POST", credentials: "omit", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ user: kept.user, old: short(before), new: short(next) }),
+  });
+  if (res.ok) await cache.put("/note", new Response(JSON.stringify({ ...kept, subscription: next })));
+}
+
+function short(s) {
+  return { endpoint: s.endpoint, keys: { p256dh: s.keys.p256dh, auth: s.keys.auth } };
+}
