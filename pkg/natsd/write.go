@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
@@ -156,7 +155,7 @@ func (p *Plan) identities() []identity {
 // repaired by the next write.
 func (st *state) write(dir string) error {
 	p := &st.Plan
-	push, err := pushKey(dir)
+	push, err := credential.PushKeyAt(PushKeyFile(dir))
 	if err != nil {
 		return err
 	}
@@ -300,27 +299,6 @@ func newDecisionKey(c *bus.Credentials) (id, seed string, err error) {
 // PushKeyFile has the key of pushes, which all notifiers share. Whoever deletes it
 // gets another one; browsers then have to be asked again.
 func PushKeyFile(dir string) string { return filepath.Join(natsDir(dir), "push.key") }
-
-// pushKey reads that key, or makes it.
-func pushKey(dir string) (string, error) {
-	path := PushKeyFile(dir)
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		key := strings.TrimSpace(string(raw))
-		if _, err := credential.PushPublicKey(key); err != nil {
-			return "", fmt.Errorf("%s: %w", path, err)
-		}
-		return key, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	key, err := credential.NewPushKey()
-	if err != nil {
-		return "", err
-	}
-	return key, writeFile(path, []byte(key+"\n"))
-}
 
 // writeFile replaces a file at once, mode 0600, and leaves an equal one alone.
 func writeFile(path string, content []byte) error {

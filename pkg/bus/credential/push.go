@@ -6,6 +6,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 )
 
 // NewPushKey makes the key by which an installation names itself to the push
@@ -16,6 +19,26 @@ func NewPushKey() (string, error) {
 		return "", err
 	}
 	return base64.RawURLEncoding.EncodeToString(key.Bytes()), nil
+}
+
+// PushKeyAt reads a push key from a file, or makes it there.
+func PushKeyAt(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := NewPushKey()
+		if err != nil {
+			return "", err
+		}
+		return key, WriteFile(path, []byte(key+"\n"))
+	}
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(raw))
+	if _, err := PushPublicKey(key); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
 }
 
 // PushPublicKey is the public half of a push key, as browsers take it: the

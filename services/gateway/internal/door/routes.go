@@ -55,7 +55,7 @@ func (d *Door) routes() *http.ServeMux {
 	person("POST /api/logout/everywhere", d.logoutEverywhere)
 	d.managing(person)
 	d.visiting(person)
-	d.pushing(serve, person)
+	d.Pushes.Routes(serve, func(pattern string, h func(http.ResponseWriter, *http.Request, *auth.Session)) { person(pattern, h) })
 	d.signingIn(serve, person)
 	person("GET /api/me", d.me)
 	person("GET /api/cli-logins", d.cliLogins)

@@ -182,12 +182,17 @@ func (s *Store) Remove(ctx context.Context, sess *auth.Session, name string) err
 	})
 }
 
-// Forget forgets all browsers of a person.
-func (s *Store) Forget(ctx context.Context, person string) error {
-	return s.change(ctx, person, func(l *list) error {
+// Leave forgets all browsers of a person whose sign-ins have been ended. That ends them
+// as well while the sign-ins would have lasted; these here are those that came to their
+// end by themselves.
+func (s *Store) Leave(ctx context.Context, person string) {
+	err := s.change(ctx, person, func(l *list) error {
 		l.Browsers = nil
 		return nil
 	})
+	if err != nil {
+		s.log.Warn("the browsers of a person could not be forgotten", "person", person, "error", err)
+	}
 }
 
 // Renew puts a browser's new subscription in the place of its old one. Whoever knows

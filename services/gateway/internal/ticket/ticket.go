@@ -80,12 +80,12 @@ type Book struct {
 
 // Ticket is one as it is stored, under the hash of its token.
 type Ticket struct {
-	V         int       `json:"v"`
-	Key       string    `json:"key"` // the interaction's
-	Digest    string    `json:"digest"`
-	Shown     string    `json:"shown,omitempty"`
+	V      int    `json:"v"`
+	Key    string `json:"key"` // the interaction's
+	Digest string `json:"digest"`
+	Shown  string `json:"shown,omitempty"`
 	// DenyOnly: too much to be shown above a button, so none lets it go on.
-	DenyOnly bool `json:"deny_only,omitempty"`
+	DenyOnly  bool      `json:"deny_only,omitempty"`
 	People    []string  `json:"people"`
 	Recipient string    `json:"recipient"`
 	Channel   string    `json:"channel"`
