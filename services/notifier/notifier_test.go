@@ -426,7 +426,7 @@ func TestGoneEndpointGetsNothingMoreUntilItIsReached(t *testing.T) {
 	// A test that fails changes nothing, one that succeeds does, without a new start.
 	for _, works := range []bool{false, true} {
 		gone.Store(!works)
-		tested, err := notifier.Test(t.Context(), slog.New(slog.DiscardHandler), o.Config, baseURL, "hook")
+		tested, err := notifier.Test(t.Context(), slog.New(slog.DiscardHandler), o.Config, nil, baseURL, "hook")
 		require.NoError(t, err)
 		n, err := l.Welcome(t.Context(), tested)
 		require.NoError(t, err)
