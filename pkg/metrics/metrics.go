@@ -42,9 +42,12 @@ func Process(program string) *prometheus.Registry {
 	return reg
 }
 
-// Version is what the program was built from; "unknown" is a build that does not say.
+// Unknown is the version or revision of a build that does not say.
+const Unknown = "unknown"
+
+// Version is what the program was built from.
 func Version() (version, revision string) {
-	version, revision = "unknown", "unknown"
+	version, revision = Unknown, Unknown
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version, revision

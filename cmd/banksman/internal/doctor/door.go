@@ -260,6 +260,10 @@ func (p *patient) build(program, version, revision string) {
 // versions compares what was built from what.
 func (p *patient) versions() {
 	if len(p.built) < 2 {
+		if _, revision := metrics.Version(); revision == metrics.Unknown {
+			p.skip(checkVersions, "this program does not say what it was built from")
+			return
+		}
 		p.ok(checkVersions, "all that is known of is the same build")
 		return
 	}
