@@ -45,9 +45,18 @@ func Process(program string) *prometheus.Registry {
 // Unknown is the version or revision of a build that does not say.
 const Unknown = "unknown"
 
+// Stamp is the version where it is named at the build, for builds without a
+// repository: -ldflags "-X github.com/banksman/banksman/pkg/metrics.Stamp=v1.2.3".
+var Stamp string
+
 // Version is what the program was built from.
 func Version() (version, revision string) {
 	version, revision = Unknown, Unknown
+	defer func() {
+		if Stamp != "" {
+			version = Stamp
+		}
+	}()
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version, revision

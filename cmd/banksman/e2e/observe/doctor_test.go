@@ -164,11 +164,8 @@ func TestDoctorOfATeam(t *testing.T) {
 		tm.finds("channels", "channels[0].type", "mend the place", "--notify", bad)
 	})
 	t.Run("versions that differ", func(t *testing.T) {
-		old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintln(w, `banksman_build_info{goversion="go1.26",program="banksman-agent",revision="0123",version="v0.1.0"} 1`)
-		}))
-		defer old.Close()
-		tm.finds("versions", "banksman-agent: v0.1.0 (0123)", "one version", "--status", old.URL)
+		old := service(t, tm.env, "old-agent", "--creds", tm.creds("owner-agents.json"), "--data", t.TempDir())
+		tm.finds("versions", "banksman-agent: v0.1.0", "one version", "--status", old.status)
 	})
 	t.Run("a status that is not there", func(t *testing.T) {
 		tm.finds("status", "cannot be reached", "start the service", "--status", fmt.Sprint("127.0.0.1:", freePort(t)))

@@ -33,5 +33,12 @@ func runAll(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
+	// A worker of another version.
+	out, err = exec.Command("go", "build", "-ldflags", "-X github.com/banksman/banksman/pkg/metrics.Stamp=v0.1.0",
+		"-o", filepath.Join(bin, "old-agent"), "github.com/banksman/banksman/services/agent/cmd/banksman-agent").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
 	return m.Run()
 }

@@ -260,7 +260,7 @@ func (p *patient) build(program, version, revision string) {
 // versions compares what was built from what.
 func (p *patient) versions() {
 	if len(p.built) < 2 {
-		if _, revision := metrics.Version(); revision == metrics.Unknown {
+		if _, revision := metrics.Version(); revision == metrics.Unknown && metrics.Stamp == "" {
 			p.skip(checkVersions, "this program does not say what it was built from")
 			return
 		}
