@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -49,6 +50,13 @@ func TestMetricsOfARealRun(t *testing.T) {
 	require.Positive(t, g.scrape()["banksman_oldest_pending_age_seconds"])
 	g.shows(`banksman_requests_admitted_total{kind="approval"}`, 1)
 	n.shows(`banksman_notifier_attempts_total{channel="webhook",result="sent"}`, 1)
+
+	// Somebody has the page open.
+	conn, _, err := websocket.Dial(t.Context(), g.url+"/api/ws", nil)
+	require.NoError(t, err)
+	g.shows("banksman_sockets", 1)
+	require.NoError(t, conn.CloseNow())
+	g.shows("banksman_sockets", 0)
 
 	// The quota refuses a third one.
 	got2 := ask(t, c, request("k2"))

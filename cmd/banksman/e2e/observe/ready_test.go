@@ -55,6 +55,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 	}
 	require.Equal(t, http.StatusServiceUnavailable, decide())
 	g.says(http.StatusServiceUnavailable, "HITL_DECISIONS")
+	require.Positive(t, g.scrape()[`banksman_store_errors_total{stream="HITL_DECISIONS"}`])
 	tm.alter("HITL_DECISIONS", func(c *jetstream.StreamConfig) { c.MaxBytes = was })
 	require.Equal(t, http.StatusOK, decide())
 	g.says(http.StatusOK, "ok")

@@ -199,6 +199,7 @@ func TestSlowReaderIsCutAndOthersGoOn(t *testing.T) {
 		other.next(wire.TypeProcessState)
 	}
 	require.Equal(t, wire.CloseSlow, slow.code())
+	require.EqualValues(t, 1, h.door.Stats().Slow, "it is counted")
 	require.True(t, wire.Reconnect(wire.CloseSlow))
 	// It comes back with its cursor and misses nothing.
 	again, h2, _ := h.tab(hello.Cursor)
