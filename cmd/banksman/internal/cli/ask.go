@@ -44,7 +44,8 @@ const maxStdin = 2 * hitl.MaxRequest
 type askFlags struct {
 	kind, tool, input, schema string
 	title, message, reason    string
-	session, agent, key       string
+	session, project          string
+	agent, key                string
 	timeout                   time.Duration
 	whole                     bool
 	questions                 []hitl.Question
@@ -116,6 +117,7 @@ func (f *askFlags) register(c *command) {
 	fs.StringVar(&f.message, "message", "", "`text`: more for the person who decides")
 	fs.StringVar(&f.reason, "reason", "", "`text`: why it is asked")
 	fs.StringVar(&f.session, "session", "", "session `id` (default "+defaultSession+")")
+	fs.StringVar(&f.project, "project", "", "`id` of the project: who has a role in it decides (default none: who has all)")
 	fs.StringVar(&f.agent, "agent", "", "`name` of who asks")
 	fs.StringVar(&f.key, "key", "", "`name` of this question: asking again with it is the same question")
 	fs.DurationVar(&f.timeout, "timeout", hitl.DefaultExpiresIn, "how long to wait; 0 for ever")
@@ -142,6 +144,7 @@ func (f *askFlags) request(c *command) (*hitl.Request, error) {
 		{&r.Message, f.message},
 		{&r.Reason, f.reason},
 		{&r.SessionID, f.session},
+		{&r.ProjectID, f.project},
 		{&r.AgentName, f.agent},
 		{&r.Key, f.key},
 	} {

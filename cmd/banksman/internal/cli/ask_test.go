@@ -67,9 +67,9 @@ func TestAskSendsWhatTheFlagsSay(t *testing.T) {
 			"approval", `{"n": 9007199254740993.0}`,
 			[]string{
 				"--tool", "Deploy", "--input", "-", "--title", "Ship it", "--message", "m", "--reason", "r",
-				"--session", "s", "--agent", "ci", "--timeout", "90s",
+				"--session", "s", "--project", "shop", "--agent", "ci", "--timeout", "90s",
 			},
-			`"kind":"approval","session_id":"s","agent_name":"ci","title":"Ship it","message":"m","reason":"r",
+			`"kind":"approval","session_id":"s","project_id":"shop","agent_name":"ci","title":"Ship it","message":"m","reason":"r",
 			 "tool":{"name":"Deploy","input":{"n":9007199254740993.0}},"expires_in":"1m30s"`,
 		},
 		{"the default of a flag is no content", "", []string{"--tool", "X", "--timeout", "10m"}, `"kind":"approval","session_id":"terminal","title":"Use X","tool":{"name":"X","input":{}}`},
