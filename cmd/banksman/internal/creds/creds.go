@@ -7,7 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -64,12 +67,31 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	clusterPort := fs.Int("cluster-port", 6222, "`port` by which nodes reach each other")
 	fs.Var(&installs, "install", "`PART=DIR`: copy into DIR what one part needs and nothing else. PART is nats, a --node, or a credential file without its ending, such as gateway or owner-agents; repeatable")
 	provision := fs.Bool("provision", false, "make the streams on the running server")
+	keep := fs.Int("keep-days", 0, "how long decisions are kept, in `days`; default 365 for a new record, and what it is for one that exists. Less deletes what is older, for good (with --provision)")
+	sizes := map[string]int64{}
+	fs.Func("stream-mib", "`STREAM=MIB`: how large a stream may become; repeatable (with --provision)", func(s string) error {
+		name, text, ok := strings.Cut(s, "=")
+		mib, err := strconv.ParseInt(text, 10, 32)
+		if !ok || err != nil || mib < 1 {
+			return errors.New("want STREAM=MIB, for example HITL_DECISIONS=16384")
+		}
+		streams := []string{journal.Requests, journal.Decisions, journal.Events, journal.Transcripts, journal.Work}
+		if !slices.Contains(streams, name) {
+			return fmt.Errorf("%s is none of %s", name, strings.Join(streams, ", "))
+		}
+		sizes[name] = mib << 20
+		return nil
+	})
 	restored := fs.Bool("restored", false, "the server's data were put back from a copy: pages begin anew instead of going on from places in what was lost (with --provision)")
-	replicas := fs.Int("replicas", 1, "copies of each stream, 3 in a cluster (with --provision)")
+	replicas := fs.Int("replicas", 0, "copies of each stream, 3 in a cluster; default 1 for a new stream, and what it is for one that exists (with --provision)")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return cli.ExitOK
 		}
+		return cli.ExitError
+	}
+	if *keep < 0 {
+		fmt.Fprintln(stderr, "banksman creds: --keep-days: is negative")
 		return cli.ExitError
 	}
 	if fs.NArg() > 0 {
@@ -102,7 +124,9 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	}
 	fmt.Fprintf(stdout, "configuration: %s\ncredentials:   %s/creds\n", natsd.ConfigFile(plan.Dir), plan.Dir)
 	if *provision {
-		if err := Provision(ctx, plan.Dir, nil, journal.Config{Replicas: *replicas, Pools: pools}); err != nil {
+		if err := Provision(ctx, plan.Dir, nil, journal.Config{
+			Replicas: *replicas, Pools: pools, MaxBytes: sizes, RecordAge: time.Duration(*keep) * 24 * time.Hour,
+		}); err != nil {
 			fmt.Fprintln(stderr, "banksman creds: make the streams:", err)
 			return 1
 		}

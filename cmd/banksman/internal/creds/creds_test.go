@@ -251,6 +251,19 @@ func TestCredsProvisions(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(m.Data), `"error"`)
 
+	// Sizes and ages are chosen once, and stay when something else is provisioned.
+	mustRun(t, dir, "--provision", "--keep-days", "400", "--stream-mib", "HITL_DECISIONS=9000")
+	mustRun(t, dir, "--provision")
+	m, err = nc.Request("$JS.API.STREAM.INFO."+journal.Decisions, nil, patience)
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), fmt.Sprintf(`"max_bytes":%d`, 9000<<20))
+	require.Contains(t, string(m.Data), fmt.Sprintf(`"max_age":%d`, 400*24*time.Hour))
+	require.Contains(t, string(m.Data), `"num_replicas":1`)
+	for _, args := range [][]string{{"--stream-mib", "HITL_NONE=5"}, {"--stream-mib", "HITL_EVENTS"}, {"--stream-mib", "HITL_EVENTS=0"}, {"--keep-days", "-1"}} {
+		code, _, _ = run(t, dir, args...)
+		require.NotZero(t, code, args)
+	}
+
 	require.NoError(t, os.Rename(filepath.Join(dir, "creds", "provisioner.json"), filepath.Join(t.TempDir(), "safe.json")))
 	code, _, errs = run(t, dir, "--provision")
 	require.Equal(t, 1, code)

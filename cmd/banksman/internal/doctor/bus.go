@@ -196,7 +196,7 @@ func (p *patient) streams(ctx context.Context, l *line) {
 			fullest, worst = name, used
 		}
 		if used > full {
-			p.bad(checkStore, "provision it larger (Config.MaxBytes of pkg/journal), or wait until its entries expire; docs/operations.md says what happens when it is full",
+			p.bad(checkStore, "provision it larger (banksman creds --provision --stream-mib STREAM=MIB), or wait until its entries expire; docs/operations.md says what happens when it is full",
 				"%s is %.0f %% full (%.0f of %.0f MiB)", name, 100*used, info.State.Bytes/(1<<20), info.Config.MaxBytes/(1<<20))
 		}
 	}
