@@ -35,6 +35,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 	"github.com/banksman/banksman/services/notifier/internal/source"
+	"github.com/banksman/banksman/services/notifier/internal/timer"
 )
 
 const (
@@ -52,7 +53,7 @@ const (
 const seenPrefix = "hitl.seen."
 
 // Clock tells the time and waits; tests have one of their own.
-type Clock = engine.Clock
+type Clock = timer.Clock
 
 // Options wire a Notifier.
 type Options struct {
@@ -120,7 +121,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	n := &Notifier{log: log, tenant: o.Credentials.Tenant, policy: policy, types: o.Config.types()}
 	clock := o.Clock
 	if clock == nil {
-		clock = engine.System{}
+		clock = timer.System{}
 	}
 	n.clock = clock
 	lanes, built, err := o.Config.lanes(policy, ground{

@@ -3,41 +3,17 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
-	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
-
-// peopleFirst are deliveries with those to deciders at the end: what a decider's
-// answer lets go is there before it is asked.
-func peopleFirst(list []plan.Delivery) []plan.Delivery {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b plan.Delivery) int {
-		switch {
-		case a.Wait == 0 && b.Wait > 0:
-			return -1
-		case a.Wait > 0 && b.Wait == 0:
-			return 1
-		}
-		return 0
-	})
-	return list
-}
-
-// passed reports whether a service has been asked and has left the request to people:
-// it said so, or it failed, be it that it is asked again.
-func passed(e *ledger.Entry) bool {
-	return e.Problem != "" || e.Receipt != nil && e.Receipt.Pass
-}
 
 // recordAsked is record, and lets people be told where a service leaves it to them.
 func (l *lane) recordAsked(ctx context.Context, r *ledger.Record, next ledger.Entry) (*ledger.Record, *result, error) {
 	asked := r.Alert != nil && !r.Alert.Until.IsZero()
 	stored, owed, err := l.record(ctx, r, next)
-	if err == nil && asked && passed(&next) {
+	if err == nil && asked && next.LeftToPeople() {
 		call, cancel := context.WithTimeout(ctx, recordLimit)
 		defer cancel()
 		if err := l.e.letGo(call, r.Key.Ref); err != nil {
@@ -68,7 +44,7 @@ func (e *Engine) letGo(ctx context.Context, ref subject.Ref) error {
 		case errors.Is(err, ledger.ErrNotFound): // it was not to be asked
 		case err != nil:
 			return err
-		case !passed(&r.Entry) && d.Due.Add(d.Wait).After(answered):
+		case !r.LeftToPeople() && d.Due.Add(d.Wait).After(answered):
 			answered = d.Due.Add(d.Wait)
 		}
 	}

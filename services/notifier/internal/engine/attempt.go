@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -106,7 +105,7 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 	d := &plan.Due{
 		Recipient: l.Recipient, Risk: r.Alert.Data.Risk, Ended: ended,
 		First:   r.Key.Step == ledger.StepOpen || r.Key.Step == plan.StepFirst,
-		Created: r.Alert.Time, Expires: r.Alert.Data.ExpiresAt, Seen: l.e.looks.last(r.Key.Ref),
+		Created: r.Alert.Time, Expires: r.Alert.Data.ExpiresAt, Seen: l.e.looks.Last(r.Key.Ref),
 	}
 	if l.Recipient != nil && !d.First && !ended {
 		look, cancel := context.WithTimeout(ctx, recordLimit)
@@ -256,7 +255,7 @@ func (l *lane) sent(next *ledger.Entry, receipt channel.Receipt, at time.Time) {
 
 // well and ill keep the channel's health; ill also says what kind a failure is.
 func (l *lane) well() {
-	if l.health.good() {
+	if l.health.Good() {
 		l.e.Logger.Info("the channel works again", "channel", l.Name)
 	}
 }
@@ -269,7 +268,7 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 	if p.Idle {
 		return p
 	}
-	if n, alarm := l.health.bad(); alarm {
+	if n, alarm := l.health.Bad(); alarm {
 		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
 	}
 	if p.Class == channel.Gone {
@@ -314,30 +313,4 @@ func (l *lane) write(ctx context.Context, r *ledger.Record, next ledger.Entry) (
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	return l.e.Ledger.Update(ctx, r, next)
-}
-
-// alarmAfter is how many failed attempts in a row make an alarm.
-const alarmAfter = 5
-
-// health counts failures in a row.
-type health struct {
-	mu sync.Mutex
-	n  int
-}
-
-// bad counts one more; alarm is true once in a row.
-func (h *health) bad() (n int, alarm bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.n++
-	return h.n, h.n == alarmAfter
-}
-
-// good ends the row and reports whether there had been an alarm.
-func (h *health) good() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	was := h.n >= alarmAfter
-	h.n = 0
-	return was
 }

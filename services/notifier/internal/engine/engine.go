@@ -11,21 +11,22 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/looks"
+	"github.com/banksman/banksman/services/notifier/internal/message"
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
+	"github.com/banksman/banksman/services/notifier/internal/timer"
 )
 
 // DefaultLease is how long a claim is good; it must be longer than any attempt.
@@ -64,7 +65,7 @@ type Options struct {
 	Ledger  *ledger.Ledger
 	Routes  []Route
 	Policy  *plan.Policy
-	Clock   Clock
+	Clock   timer.Clock
 	Replica string // unique to this process
 	// Link makes the address of an interaction's page, of "" the inbox's; empty:
 	// there is none.
@@ -81,7 +82,7 @@ type Options struct {
 type Engine struct {
 	Options
 	lanes   []*lane
-	looks   looks
+	looks   looks.Looks
 	orphans orphans
 }
 
@@ -227,7 +228,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		return d.Wait > 0 && d.Skip == "" && (l == nil || !l.dropped.Load())
 	})
 	told := false
-	for _, d := range peopleFirst(p.Deliveries) {
+	for _, d := range plan.PeopleFirst(p.Deliveries) {
 		l := e.lane(d.Address)
 		if d.Skip != "" || l != nil && l.dropped.Load() {
 			continue
@@ -251,8 +252,8 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		if d.Again {
 			typ, at = channel.Reminder, d.Due
 		}
-		a := e.alert(typ, ref, s, at)
-		a.Data.Recipient, _ = recipient(d.Address)
+		a := message.Of(typ, ref, s, at, e.Link)
+		a.Data.Recipient, _ = message.Recipient(d.Address)
 		if d.Wait > 0 {
 			a.Until = due.Add(d.Wait).UTC()
 		}
@@ -274,17 +275,8 @@ func interaction(ref subject.Ref, s *wire.Summary) plan.Interaction {
 	}
 }
 
-// recipient is the first part of an address that has two.
-func recipient(address string) (string, bool) {
-	name, _, ok := strings.Cut(address, "/")
-	if !ok {
-		return "", false
-	}
-	return name, true
-}
-
 func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) error {
-	a.ID = messageID(k)
+	a.ID = message.ID(k)
 	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier})
 	if err != nil {
 		return err
@@ -293,12 +285,6 @@ func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channe
 		e.observe(r, false)
 	}
 	return nil
-}
-
-// messageID is the same for every attempt of a delivery, whoever makes it.
-func messageID(k ledger.Key) string {
-	sum := sha256.Sum256([]byte("banksman alert\x00" + k.String()))
-	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
 // Closed takes back what was not sent and plans what is to be told of the end.
@@ -364,9 +350,9 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		if l := e.lane(address); l == nil || l.dropped.Load() {
 			continue
 		}
-		a := e.alert(channel.Closed, ref, &c.Summary, at)
-		a.Data.Recipient, _ = recipient(address)
-		addEnd(&a, c, at)
+		a := message.Of(channel.Closed, ref, &c.Summary, at, e.Link)
+		a.Data.Recipient, _ = message.Recipient(address)
+		message.AddEnd(&a, c, at)
 		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.StepClosed, Channel: address}, e.Clock.Now(), a, earlier[address]); err != nil {
 			return false, err
 		}
@@ -397,3 +383,15 @@ func (e *Engine) takeBack(ctx context.Context, k ledger.Key) (*ledger.Record, er
 	}
 	return r, err
 }
+
+// logEnd is said once for each interaction, whether anybody was told of it or not.
+func (e *Engine) logEnd(ref subject.Ref, c *wire.Closed) {
+	if c.Outcome == hitl.Expired {
+		e.Logger.Warn("expired: nobody decided in time", "interaction", ref.String(), "kind", c.Kind, "tool", c.ToolName)
+		return
+	}
+	e.Logger.Debug("over", "interaction", ref.String(), "outcome", c.Outcome)
+}
+
+// Seen says that somebody has the interaction's card before their eyes.
+func (e *Engine) Seen(ref subject.Ref) { e.looks.Seen(ref, e.Clock.Now()) }

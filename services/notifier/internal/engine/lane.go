@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/banksman/banksman/services/notifier/internal/health"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
@@ -30,7 +31,7 @@ type lane struct {
 	wake    chan struct{} // buffer 1, never closed
 	slots   chan struct{} // one token for each attempt under way
 	wg      sync.WaitGroup
-	health  health
+	health  health.Health
 
 	mu    sync.Mutex
 	items map[ledger.Key]*item

@@ -10,7 +10,7 @@ func (e *Engine) Channels() (metrics.Channels, int) {
 		switch {
 		case l.dropped.Load():
 			n.Gone++
-		case l.health.failing():
+		case l.health.Failing():
 			n.Failing++
 		default:
 			n.Working++
@@ -21,10 +21,4 @@ func (e *Engine) Channels() (metrics.Channels, int) {
 		l.mu.Unlock()
 	}
 	return out, waiting
-}
-
-func (h *health) failing() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.n > 0
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/message"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
@@ -179,7 +180,7 @@ func (e *Engine) createAll(ctx context.Context, ref subject.Ref, p *ledger.Plan,
 		if d.Again {
 			x.Type = channel.Reminder
 		}
-		x.Data.Recipient, _ = recipient(d.Address)
+		x.Data.Recipient, _ = message.Recipient(d.Address)
 		if err := e.plan(ctx, ledger.Key{Ref: ref, Step: ledger.Step(d.Step), Channel: d.Address}, d.Due, x, nil); err != nil {
 			return err
 		}

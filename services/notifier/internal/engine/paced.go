@@ -11,6 +11,7 @@ import (
 
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/message"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
@@ -335,7 +336,11 @@ func (l *lane) compose(id string, items []*task) *channel.Alert {
 	if len(items) == 1 {
 		return items[0].rec.Alert
 	}
-	return digest(id, l.Recipient.Name, items, l.e.Clock.Now(), l.e.Link(""))
+	alerts := make([]*channel.Alert, len(items))
+	for i, it := range items {
+		alerts[i] = it.rec.Alert
+	}
+	return message.Digest(id, l.Recipient.Name, alerts, l.e.Clock.Now(), l.e.Link(""))
 }
 
 // carry sends the message of p, unless it was sent, and writes down what came of

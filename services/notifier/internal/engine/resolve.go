@@ -9,6 +9,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/message"
 )
 
 // resolve ends what stands for the digests to an address, where such stands until
@@ -36,14 +37,7 @@ func (e *Engine) resolve(ctx context.Context, ref subject.Ref, address string, a
 			return err
 		}
 	}
-	at = at.UTC()
-	const words = "all requests of the digests are over"
-	a := channel.Alert{
-		Type: channel.Closed, Key: ref.String(), Time: at,
-		Data: channel.Data{
-			Title: words, Headline: words, Recipient: l.Recipient.Name, Link: e.Link(""), At: &at, Digest: &channel.Summary{Over: len(refs)},
-		},
-	}
+	a := message.Resolved(ref.String(), l.Recipient.Name, len(refs), at, e.Link(""))
 	k := ledger.Key{Ref: ref, Step: ledger.StepResolved, Channel: address}
 	return e.plan(ctx, k, e.Clock.Now(), a, []channel.Receipt{c.Digest(l.Recipient.Name)})
 }

@@ -106,6 +106,12 @@ type Entry struct {
 // Lost reports whether it was given up or refused: a dead letter.
 func (e *Entry) Lost() bool { return e.State == Dead || e.State == Failed }
 
+// LeftToPeople reports whether a service has been asked and has left the request to
+// people: it said so, or it failed, be it that it is asked again.
+func (e *Entry) LeftToPeople() bool {
+	return e.Problem != "" || e.Receipt != nil && e.Receipt.Pass
+}
+
 // Told reports whether the receiver knows, or may know, of the interaction.
 func (e *Entry) Told() bool { return e.State == Sent || e.Uncertain }
 

@@ -249,3 +249,19 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 func fail(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Sprintf(format, args...)}
 }
+
+// PeopleFirst are deliveries with those to deciders at the end: what a decider's
+// answer lets go is there before it is asked.
+func PeopleFirst(list []Delivery) []Delivery {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Delivery) int {
+		switch {
+		case a.Wait == 0 && b.Wait > 0:
+			return -1
+		case a.Wait > 0 && b.Wait == 0:
+			return 1
+		}
+		return 0
+	})
+	return list
+}

@@ -1,4 +1,5 @@
-package engine
+// Package timer is where the time comes from.
+package timer
 
 import "time"
 

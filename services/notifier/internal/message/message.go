@@ -1,25 +1,31 @@
-package engine
+// Package message makes the alerts themselves: what is said of a request, of its end,
+// and of many at once. Nothing of what a tool is called with is in them.
+package message
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
-// alert says what is known of an interaction, and nothing of what its tool is
+// Of says what is known of an interaction, and nothing of what its tool is
 // called with: the summary's own headline may name a path or an address.
-func (e *Engine) alert(typ string, ref subject.Ref, s *wire.Summary, at time.Time) channel.Alert {
+func Of(typ string, ref subject.Ref, s *wire.Summary, at time.Time, link func(key string) string) channel.Alert {
 	key := ref.String()
 	return channel.Alert{
 		Type: typ, Key: key, Time: at.UTC(),
 		Data: channel.Data{
 			Title: s.Title, Headline: headline(s), Agent: cmp.Or(s.AgentName, s.Owner), Session: s.SessionID,
 			Project: s.ProjectID, Risk: s.Risk, Kind: s.Kind, Tool: s.ToolName, ExpiresAt: s.ExpiresAt,
-			Link: e.Link(key),
+			Link: link(key),
 		},
 	}
 }
@@ -32,9 +38,9 @@ func headline(s *wire.Summary) string {
 	return who + " " + hitl.Asks(s.Kind)
 }
 
-// addEnd says how it ended. Nobody decided where the system did: silence is
+// AddEnd says how it ended. Nobody decided where the system did: silence is
 // never a person's answer.
-func addEnd(a *channel.Alert, c *wire.Closed, at time.Time) {
+func AddEnd(a *channel.Alert, c *wire.Closed, at time.Time) {
 	at = at.UTC()
 	a.Data.Outcome, a.Data.At = c.Outcome, &at
 	if c.Decision != nil && c.Decision.Principal.Kind != "system" {
@@ -43,11 +49,17 @@ func addEnd(a *channel.Alert, c *wire.Closed, at time.Time) {
 	}
 }
 
-// logEnd is said once for each interaction, whether anybody was told of it or not.
-func (e *Engine) logEnd(ref subject.Ref, c *wire.Closed) {
-	if c.Outcome == hitl.Expired {
-		e.Logger.Warn("expired: nobody decided in time", "interaction", ref.String(), "kind", c.Kind, "tool", c.ToolName)
-		return
+// Recipient is the first part of an address that has two.
+func Recipient(address string) (string, bool) {
+	name, _, ok := strings.Cut(address, "/")
+	if !ok {
+		return "", false
 	}
-	e.Logger.Debug("over", "interaction", ref.String(), "outcome", c.Outcome)
+	return name, true
+}
+
+// ID names the message of a delivery: the same at every attempt, whoever makes it.
+func ID(k ledger.Key) string {
+	sum := sha256.Sum256([]byte("banksman alert\x00" + k.String()))
+	return "msg_" + hex.EncodeToString(sum[:16])
 }

@@ -1,4 +1,5 @@
-package engine
+// Package looks remembers who had what before their eyes lately.
+package looks
 
 import (
 	"sync"
@@ -7,9 +8,10 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 )
 
-// looks remembers who had what before their eyes lately. It is a hint that may
-// get lost: then somebody is told who need not have been.
-type looks struct {
+// Looks is what was looked at. It is a hint that may get lost: then somebody is told
+// who need not have been. The zero value is ready; its methods are safe for concurrent
+// use.
+type Looks struct {
 	mu sync.Mutex
 	at map[subject.Ref]time.Time
 }
@@ -21,9 +23,7 @@ const (
 )
 
 // Seen says that somebody has the interaction's card before their eyes.
-func (e *Engine) Seen(ref subject.Ref) {
-	now := e.Clock.Now()
-	l := &e.looks
+func (l *Looks) Seen(ref subject.Ref, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at == nil {
@@ -42,7 +42,8 @@ func (e *Engine) Seen(ref subject.Ref) {
 	l.at[ref] = now
 }
 
-func (l *looks) last(ref subject.Ref) time.Time {
+// Last is when somebody last had it; zero: nobody, or long ago.
+func (l *Looks) Last(ref subject.Ref) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at[ref]

@@ -1,4 +1,4 @@
-package engine
+package message
 
 import (
 	"fmt"
@@ -11,13 +11,12 @@ import (
 // risks in the order of their weight.
 var risks = []string{"", "low", "medium", "high", "critical"}
 
-// digest is one message for many alerts. It says how many there are and not
+// Digest is one message for many alerts. It says how many there are and not
 // what they ask, so it stays true when some of them are settled.
-func digest(id, recipient string, items []*task, now time.Time, link string) *channel.Alert {
+func Digest(id, recipient string, alerts []*channel.Alert, now time.Time, link string) *channel.Alert {
 	s := &channel.Summary{Risks: map[string]int{}}
 	d := channel.Data{Recipient: recipient, Digest: s, Link: link}
-	for i, it := range items {
-		a := it.rec.Alert
+	for i, a := range alerts {
 		if a.Type == channel.Closed {
 			s.Over++
 		} else {
@@ -50,6 +49,17 @@ func digest(id, recipient string, items []*task, now time.Time, link string) *ch
 	}
 	d.Title = d.Headline
 	return &channel.Alert{ID: "msg_" + id, Type: channel.Digest, Key: "digest." + id, Time: now.UTC(), Data: d}
+}
+
+// Resolved says that nothing waits any more of what n requests in digests were; key is
+// that of the last one to be over.
+func Resolved(key, recipient string, n int, at time.Time, link string) channel.Alert {
+	const words = "all requests of the digests are over"
+	at = at.UTC()
+	return channel.Alert{
+		Type: channel.Closed, Key: key, Time: at,
+		Data: channel.Data{Title: words, Headline: words, Recipient: recipient, Link: link, At: &at, Digest: &channel.Summary{Over: n}},
+	}
 }
 
 // same is what both are, or nothing.
