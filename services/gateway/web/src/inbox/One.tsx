@@ -1,9 +1,13 @@
-import { useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { GatewayError } from "@banksman/client";
 import { Card } from "../cards/Card";
 import { useApp, useAppState } from "../ui/context";
 import { Button } from "../ui/controls";
+import { useNow } from "../cards/useNow";
+import { later } from "../ui/later";
 import { interactionHref } from "../ui/route";
+
+const Told = later(() => import("./Told").then((m) => m.Told));
 
 /** One request by itself: where the link of an alert leads. */
 export function One({ itemKey }: { itemKey: string }) {
@@ -12,6 +16,7 @@ export function One({ itemKey }: { itemKey: string }) {
   const item = state.items[itemKey];
   const known = item !== undefined;
   const online = state.conn.status === "online";
+  const now = useNow(state.offset);
   const [problem, setProblem] = useState("");
   const [again, setAgain] = useState(0);
   // Settled before anybody looked at it here, which the reader came to do.
@@ -35,7 +40,7 @@ export function One({ itemKey }: { itemKey: string }) {
     <div data-testid="one" className="mx-auto flex w-full max-w-3xl flex-col gap-4 px-4 py-6 md:px-8">
       <h1 className={before ? "text-xl font-semibold" : "sr-only"}>{before ? "This request is settled already" : "One request"}</h1>
       {known
-        ? <Card itemKey={itemKey} />
+        ? <><Card itemKey={itemKey} /><Suspense fallback={null}><Told itemKey={itemKey} over={item.closed} online={online} now={now} /></Suspense></>
         : problem === ""
           ? <p role="status" className="text-soft">{online ? "Looking up the request…" : "There is no connection to the server. The request is looked up when it is back."}</p>
           : <p role="alert" className="text-soft">{problem} <Button small onClick={() => setAgain(again + 1)}>Look again</Button></p>}
