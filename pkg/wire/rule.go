@@ -102,6 +102,9 @@ type Rule struct {
 	// MaxExpiresIn seconds from now at most.
 	MayChange    bool  `json:"may_change,omitempty"`
 	MaxExpiresIn int64 `json:"max_expires_in,omitempty"`
+	// From is the request that its match was made from; absent in rules of older
+	// gateways.
+	From *RuleTarget `json:"from,omitempty"`
 }
 
 // RuleChange is what a version of a rule changed.
@@ -112,10 +115,11 @@ type RuleChange struct {
 	What      string         `json:"what"`       // in words
 	ExpiresAt time.Time      `json:"expires_at"` // before it
 	MaxUses   int            `json:"max_uses,omitempty"`
+	// Text says what it matched before; absent where that stayed.
+	Text string `json:"text,omitempty"`
 }
 
-// ChangeRule changes what it names of a rule that is in force. What a rule matches
-// is never changed: that takes a request, and another rule.
+// ChangeRule changes what it names of a rule that is in force.
 type ChangeRule struct {
 	// Version is the one that was read: another one in the meantime is a conflict.
 	Version int `json:"version"`
@@ -123,6 +127,26 @@ type ChangeRule struct {
 	ExpiresIn int64 `json:"expires_in,omitempty"`
 	// MaxUses are all uses, those that were included; 0: as often as it matches.
 	MaxUses *int `json:"max_uses,omitempty"`
+	// Match is what it matches from now on, of the same asker and tool.
+	Match *RuleWish `json:"match,omitempty"`
+	// Apply are requests that wait and that the new version is to decide at once.
+	Apply []RuleTarget `json:"apply,omitempty"`
+}
+
+// RuleWish says what a rule is to match: a request, and two choices of its preview.
+type RuleWish struct {
+	// RequestID and Digest are those of a request that was shown; absent: of the one
+	// that the rule was made from.
+	RequestID string `json:"request_id,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	Pattern   string `json:"pattern"`
+	Scope     string `json:"scope"`
+}
+
+// ChangedRule is the reply to ChangeRule. Applied has a receipt for each of apply.
+type ChangedRule struct {
+	Rule
+	Applied []Receipt `json:"applied,omitempty"`
 }
 
 // RuleList are the rules that one may see, those in force first, then the newest.

@@ -17,7 +17,8 @@ const rulesUsage = `usage: banksman rules [list]
        banksman rules show ID      what it matches, who changed it, and what it decided last
        banksman rules revoke ID
 
-What is decided before anybody is asked. Rules are made in the browser, at a request.
+What is decided before anybody is asked. Rules are made in the browser, at a request,
+and changed there by whoever made them: an agent may sit at the terminal.
 The terminal has to be signed in by banksman login --cli.
 `
 
@@ -92,6 +93,9 @@ func (c *command) rule(ctx context.Context, id string) error {
 			}
 			for _, ch := range r.Changes {
 				fmt.Fprintf(w, "version %d\t%s: %s, by %s\n", ch.Version, day(ch.At), cell(ch.What), cell(ch.By.Name))
+				if ch.Text != "" {
+					fmt.Fprintf(w, "  before\t%s\n", cell(ch.Text))
+				}
 			}
 			for _, ix := range page.Interactions {
 				at, outcome := ix.CreatedAt, ix.Outcome

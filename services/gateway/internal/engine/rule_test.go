@@ -34,11 +34,17 @@ type people struct {
 	mu   sync.Mutex
 	sets map[string]role.Set
 	err  error
+	// meanwhile, if any, happens once, while somebody waits for an answer.
+	meanwhile func()
 }
 
 func (p *people) rights(_ context.Context, id string) (role.Set, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.meanwhile != nil {
+		p.meanwhile()
+		p.meanwhile = nil
+	}
 	return p.sets[id], p.err
 }
 

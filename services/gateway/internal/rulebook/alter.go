@@ -3,6 +3,7 @@ package rulebook
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -14,6 +15,8 @@ const (
 	maxUses = 1_000_000
 	// maxChanges bounds what is kept of a rule's past.
 	maxChanges = 50
+	// maxPast bounds the texts of it, in bytes: a rule lies in one message.
+	maxPast = 256 << 10
 )
 
 // mayChange reports whether somebody may change a rule: who made it, at a browser.
@@ -21,7 +24,9 @@ const (
 func mayChange(sess *auth.Session, r *wire.Rule) bool { return may(sess) && mine(sess, r) }
 
 // Change makes a new version of a rule in force: who, when and what stay with it.
-func (d *Desk) Change(ctx context.Context, sess *auth.Session, id string, in wire.ChangeRule) (*wire.Rule, error) {
+// What it matches now decides only what comes from then on, and of what waits that
+// which is named. Nothing is decided by an older version after this has returned.
+func (d *Desk) Change(ctx context.Context, sess *auth.Session, id string, in wire.ChangeRule) (*wire.ChangedRule, error) {
 	var found *wire.Rule
 	for _, r := range d.List(sess) {
 		if r.ID == id {
@@ -34,8 +39,20 @@ func (d *Desk) Change(ctx context.Context, sess *auth.Session, id string, in wir
 	if !mayChange(sess, found) {
 		return nil, ErrForbidden
 	}
-	if in.ExpiresIn == 0 && in.MaxUses == nil {
-		return nil, hitl.Invalid("expires_in", "is missing: name it, or max_uses")
+	if in.ExpiresIn == 0 && in.MaxUses == nil && in.Match == nil {
+		return nil, hitl.Invalid("expires_in", "is missing: name it, max_uses or match")
+	}
+	if len(in.Apply) > maxApply {
+		return nil, hitl.Invalid("apply", "has more than %d entries", maxApply)
+	}
+	var to *wire.Rule
+	if in.Match != nil {
+		var err error
+		if to, err = d.redraft(ctx, sess, found, in.Match); err != nil {
+			return nil, err
+		}
+	} else if len(in.Apply) > 0 {
+		return nil, hitl.Invalid("apply", "goes with match only")
 	}
 	now := d.Book.now().UTC()
 	limit := int64(longest(sess, now) / time.Second)
@@ -64,10 +81,22 @@ func (d *Desk) Change(ctx context.Context, sess *auth.Session, id string, in wir
 			}
 			c.What += fmt.Sprintf("%s, was %s", often(r.MaxUses), often(c.MaxUses))
 		}
-		if c.What == "" {
-			return hitl.Invalid("max_uses", "changes nothing")
+		if to != nil && !reflect.DeepEqual(r.Match, to.Match) {
+			c.Text = r.Text
+			r.Match, r.Title, r.Text, r.From = to.Match, to.Title, to.Text, to.From
+			if c.What != "" {
+				c.What += "; "
+			}
+			c.What += "matches something else"
 		}
-		if len(r.Changes) >= maxChanges {
+		if c.What == "" {
+			return hitl.Invalid("version", "would be like the one before: nothing changes")
+		}
+		past := len(c.Text)
+		for _, old := range r.Changes {
+			past += len(old.Text)
+		}
+		if len(r.Changes) >= maxChanges || past > maxPast {
 			return hitl.Invalid("version", "is the last one: make another rule")
 		}
 		r.Version = c.Version
@@ -77,10 +106,35 @@ func (d *Desk) Change(ctx context.Context, sess *auth.Session, id string, in wir
 	if err != nil {
 		return nil, err
 	}
-	d.Book.log.Info("rule changed", "rule", id, "version", r.Version, "until", r.ExpiresAt, "max_uses", r.MaxUses, "by", sess.Person.ID)
-	r.State = state(&r, now)
-	d.mark(sess, &r)
-	return &r, nil
+	d.Book.log.Info("rule changed", "rule", id, "version", r.Version, "pattern", r.Match.Pattern, "scope", r.Match.Scope,
+		"until", r.ExpiresAt, "max_uses", r.MaxUses, "by", sess.Person.ID)
+	out := &wire.ChangedRule{Rule: r, Applied: d.applyAll(ctx, &r, in.Apply)}
+	for _, rec := range out.Applied {
+		if rec.Status == hitl.Accepted {
+			out.Uses++
+		}
+	}
+	out.State = state(&out.Rule, now)
+	d.mark(sess, &out.Rule)
+	return out, nil
+}
+
+// redraft is what a rule is to match from now on, if its maker may decide such
+// requests, and if it stays a rule about the same asker and tool.
+func (d *Desk) redraft(ctx context.Context, sess *auth.Session, r *wire.Rule, w *wire.RuleWish) (*wire.Rule, error) {
+	in := wire.NewRule{RequestID: w.RequestID, Digest: w.Digest, Effect: r.Effect, Pattern: w.Pattern, Scope: w.Scope, ExpiresIn: 1}
+	if in.RequestID == "" && r.From != nil {
+		in.RequestID, in.Digest = r.From.RequestID, r.From.Digest
+	}
+	dr, err := d.draft(ctx, sess, &in)
+	if err != nil {
+		return nil, err
+	}
+	a, b := &r.Match, &dr.rule.Match
+	if a.Tenant != b.Tenant || a.Owner != b.Owner || a.AgentName != b.AgentName || a.Kind != b.Kind || a.Tool != b.Tool || a.Server != b.Server {
+		return nil, hitl.Invalid("request_id", "is of another asker or tool: make another rule for it")
+	}
+	return &dr.rule, nil
 }
 
 func often(n int) string {

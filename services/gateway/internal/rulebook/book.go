@@ -52,6 +52,7 @@ var (
 	ErrUnavailable = errors.New("the rules cannot be reached")
 	errUnread      = errors.New("a stored rule cannot be read: until it is revoked people decide everything")
 	errOver        = errors.New("the rule is not in force any more")
+	errMoved       = errors.New("the rule was changed in the meantime")
 )
 
 // Options wire a Book. Conn, Logger and Rights are required.
@@ -371,13 +372,17 @@ func (b *Book) change(ctx context.Context, id string, fn func(*wire.Rule) error)
 	return none, fmt.Errorf("%w: the rule is being changed by others", ErrUnavailable)
 }
 
-// use counts a use of a rule that is in force. What was asked at or after its end
+// use counts a use of a rule that is in force as it was picked: what another version
+// matches may be something else. What was asked at or after its end
 // by the server's clock is not its business either.
-func (b *Book) use(ctx context.Context, id string, asked time.Time) error {
+func (b *Book) use(ctx context.Context, picked *wire.Rule, asked time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, useLimit)
 	defer cancel()
-	_, err := b.change(ctx, id, func(r *wire.Rule) error {
+	_, err := b.change(ctx, picked.ID, func(r *wire.Rule) error {
 		now := b.now()
+		if max(r.Version, 1) != max(picked.Version, 1) {
+			return errMoved
+		}
 		if state(r, now) != wire.RuleActive || !asked.Before(r.ExpiresAt) {
 			return errOver
 		}

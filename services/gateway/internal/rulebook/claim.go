@@ -22,9 +22,22 @@ const returnLimit = 5 * time.Second
 
 var _ api.Rules = (*Book)(nil)
 
+// claimTries bounds how often a request is held against rules that change meanwhile.
+const claimTries = 5
+
 // Claim implements api.Rules. A rule that denies comes first. A rule counts only as
 // far as its maker may decide the request now.
-func (b *Book) Claim(ctx context.Context, a *api.Asked) (*api.Claim, error) {
+func (b *Book) Claim(ctx context.Context, a *api.Asked) (claim *api.Claim, err error) {
+	for range claimTries {
+		if claim, err = b.pick(ctx, a); !errors.Is(err, errMoved) {
+			return claim, err
+		}
+	}
+	return nil, err
+}
+
+// pick is Claim with the rules as they are at one moment.
+func (b *Book) pick(ctx context.Context, a *api.Asked) (*api.Claim, error) {
 	// Requests of whom no rule is about cost nothing here.
 	list, err := b.usable(ctx, a.Request.Tenant, a.Request.Owner)
 	if err != nil || len(list) == 0 {
@@ -138,7 +151,7 @@ func (b *Book) claim(ctx context.Context, v *able, rules ...*wire.Rule) (*api.Cl
 	}
 	for i, r := range rules {
 		ids[i] = r.ID
-		if err := b.use(ctx, r.ID, v.ask.RequestedAt); err != nil {
+		if err := b.use(ctx, r, v.ask.RequestedAt); err != nil {
 			if errors.Is(err, ErrUnknown) {
 				err = errOver
 			}

@@ -87,6 +87,7 @@ func (d *Desk) draft(ctx context.Context, sess *auth.Session, in *wire.NewRule) 
 	return &draft{call: c, ask: ask, rule: wire.Rule{
 		Effect: in.Effect, Title: rule.Title(&m), Text: rule.Text(in.Effect, &m), Match: m, Maker: sess.Person,
 		CreatedAt: now, ExpiresAt: now.Add(ttl), MaxUses: in.MaxUses, State: wire.RuleActive, MayRevoke: true,
+		From: &wire.RuleTarget{RequestID: in.RequestID, Digest: in.Digest},
 	}}, nil
 }
 
@@ -217,16 +218,24 @@ func (d *Desk) Make(ctx context.Context, sess *auth.Session, in wire.NewRule) (*
 	}
 	d.Book.log.Info("rule made", "rule", made.ID, "effect", made.Effect, "pattern", made.Match.Pattern, "scope", made.Match.Scope,
 		"until", made.ExpiresAt, "by", sess.Person.ID)
-	out := &wire.MadeRule{Rule: made, Applied: []wire.Receipt{}}
-	for _, t := range in.Apply {
-		rec := d.apply(ctx, &made, t)
-		rec.Type, rec.RequestID = wire.TypeReceipt, t.RequestID
+	out := &wire.MadeRule{Rule: made, Applied: d.applyAll(ctx, &made, in.Apply)}
+	for _, rec := range out.Applied {
 		if rec.Status == hitl.Accepted {
 			out.Rule.Uses++
 		}
-		out.Applied = append(out.Applied, rec)
 	}
 	return out, nil
+}
+
+// applyAll lets a rule decide those that wait and were named.
+func (d *Desk) applyAll(ctx context.Context, r *wire.Rule, list []wire.RuleTarget) []wire.Receipt {
+	out := make([]wire.Receipt, 0, len(list))
+	for _, t := range list {
+		rec := d.apply(ctx, r, t)
+		rec.Type, rec.RequestID = wire.TypeReceipt, t.RequestID
+		out = append(out, rec)
+	}
+	return out
 }
 
 // apply lets one rule decide what waits already.
@@ -245,8 +254,8 @@ func (d *Desk) apply(ctx context.Context, r *wire.Rule, t wire.RuleTarget) wire.
 	v := able{book: d.Book, ask: ask}
 	claim, err := d.Book.claim(ctx, &v, r)
 	switch {
-	case errors.Is(err, errOver):
-		return told(hitl.Receipt{Status: hitl.Forbidden, Error: errOver.Error()})
+	case errors.Is(err, errOver), errors.Is(err, errMoved):
+		return told(hitl.Receipt{Status: hitl.Forbidden, Error: err.Error()})
 	case err != nil:
 		return told(hitl.Receipt{Status: hitl.Unavailable, Error: "the use of the rule could not be counted; nothing was decided"})
 	case claim == nil:

@@ -36,6 +36,19 @@ test("a rule is read before it is made, decides the same again and nothing else,
   await expect(active).toContainText("make check");
   await expect(active).toContainText(/used once|used 2 times/);
   await clean(page, "rules", { pictures: true });
+  // What it matches is changed as a new version, which is read first.
+  await active.getByRole("button", { name: "Change…" }).click();
+  await active.getByRole("button", { name: "What it matches…" }).click();
+  await expect(app.ruleSheet).toContainText("So it is now");
+  await app.ruleSheet.getByLabel(/^the command make check/i).check();
+  await expect(app.ruleSheet).toContainText("It would be");
+  await clean(page, "rule, what it matches", { pictures: true });
+  await app.ruleSheet.getByRole("button", { name: /^Change the rule$/ }).click();
+  await expect(app.ruleSheet).toHaveCount(0);
+  await expect(active).toContainText("Version 2: matches something else");
+  await expect(active).toContainText(/Before: Allows exactly this command: make check/);
+  const wider = await asker.ask(inSession(command("check", { tool: { name: "Bash", input: { command: "make  check" } } }), SESSION));
+  expect((await wider.answer()).outcome).toBe("allowed");
   await active.getByRole("button", { name: /^Revoke/ }).click();
   await active.getByRole("button", { name: "Revoke it now" }).click();
   await expect(page.getByRole("list", { name: "Rules that ended" })).toContainText(/Revoked/);

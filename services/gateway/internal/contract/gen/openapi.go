@@ -278,7 +278,7 @@ func routes(b *book) []route {
 		{method: "GET", path: "/api/rules", id: "listRules", doc: "Lists the rules, those in force first.", ok: of[wire.RuleList](b)},
 		{method: "POST", path: "/api/rules/preview", id: "previewRule", doc: "Says what a rule would be and what it would decide. Nothing is made.", body: rule, ok: of[wire.RulePreview](b), errs: []int{404}},
 		{method: "POST", path: "/api/rules", id: "makeRule", doc: "Makes a rule like a request that was shown, and lets it decide those that apply names.", body: rule, ok: of[wire.MadeRule](b), errs: []int{404}},
-		{method: "POST", path: "/api/rules/{id}", id: "changeRule", doc: "Changes a rule's end or how often it may be used. Whoever made it may.", body: of[wire.ChangeRule](b), ok: of[wire.Rule](b), errs: []int{404, 409}},
+		{method: "POST", path: "/api/rules/{id}", id: "changeRule", doc: "Changes a rule's end, how often it may be used, or what it matches. Whoever made it may.", body: of[wire.ChangeRule](b), ok: of[wire.ChangedRule](b), errs: []int{404, 409}},
 		{method: "DELETE", path: "/api/rules/{id}", id: "revokeRule", doc: "Revokes a rule. It stays listed.", ok: ok, errs: []int{404}},
 		{
 			method: "GET", path: "/api/events", id: "events", doc: "Streams what waits: hello, the snapshot or what was missed, then every change.", stream: true, frames: true,

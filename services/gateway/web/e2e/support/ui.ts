@@ -27,7 +27,7 @@ export class App {
     this.selection = page.getByRole("region", { name: "Selection" });
     this.sheet = page.getByRole("dialog", { name: /^Decide/ });
     this.menu = page.getByRole("menu", { name: "Make a rule" });
-    this.ruleSheet = page.getByRole("dialog", { name: "Allow this from now on" });
+    this.ruleSheet = page.getByRole("dialog", { name: /^(Allow this from now on|What the rule matches)$/ });
   }
 
   /** Signs in with a link of the terminal. */

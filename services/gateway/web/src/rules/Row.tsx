@@ -1,12 +1,16 @@
 // What one rule decided, and the form that changes it.
-import { type FormEvent, useEffect, useId, useState } from "react";
+import { type FormEvent, Suspense, useEffect, useId, useRef, useState } from "react";
 import type { ChangeRule, Interaction, Rule } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { clock } from "../cards/words";
 import { useApp } from "../ui/context";
 import { Button, Chip, inputClass, Problem } from "../ui/controls";
 import { interactionHref } from "../ui/route";
+import { later } from "../ui/later";
+import type { Start } from "./open";
 import { lasting, outcomes } from "./words";
+
+const Sheet = later(() => import("./Sheet").then((m) => m.default));
 
 /** How many decisions a page has. */
 const PAGE = 20;
@@ -58,6 +62,8 @@ export function Change({ rule, now, onDone }: { rule: Rule; now: number; onDone:
   const [uses, setUses] = useState(rule.max_uses ? String(rule.max_uses) : "");
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
+  const [matching, setMatching] = useState(false);
+  const opener = useRef<HTMLButtonElement>(null);
   const most = uses.trim() === "" ? 0 : Number(uses);
   const bad = !Number.isInteger(most) || most < 0 || (most > 0 && most <= rule.uses);
   const same = lasts === "" && most === (rule.max_uses ?? 0);
@@ -74,6 +80,7 @@ export function Change({ rule, now, onDone }: { rule: Rule; now: number; onDone:
     });
   };
   return (
+    <>
     <form onSubmit={change} className="mt-2 space-y-2 rounded-lg border border-line p-3 text-sm" data-testid="rule-changing">
       <div className="flex flex-wrap gap-x-6 gap-y-2">
         <label htmlFor={`${id}-l`}>
@@ -89,9 +96,20 @@ export function Change({ rule, now, onDone }: { rule: Rule; now: number; onDone:
           {bad && <span className="mt-1 block font-medium">{rule.uses > 0 ? `A number above ${rule.uses}, or nothing.` : "A number from 1, or nothing."}</span>}
         </label>
       </div>
-      <p className="text-faint">What it matches stays: for that, revoke it and make another at a request. What waits now stays with people.</p>
+      {rule.from
+        ? <p><Button small ref={opener} data-testid="rule-rematch" onClick={() => setMatching(true)}>What it matches…</Button></p>
+        : <p className="text-faint">What it matches stays: it does not know the request that it was made from. Revoke it and make another at a request.</p>}
+      <p className="text-faint">What waits now stays with people, unless you choose otherwise.</p>
       {problem !== "" && <Problem>Not changed: {problem}</Problem>}
       <Button small type="submit" disabled={bad || same || busy} busy={busy}>Change it</Button>
     </form>
+      {matching && rule.from && (
+        <Suspense fallback={<p role="status" className="text-soft">Loading…</p>}>
+          <Sheet summary={{ key: rule.from.request_id, digest: rule.from.digest }} rule={rule}
+            start={{ scope: rule.match.scope as Start["scope"], lasts: 3600, effect: rule.effect === "deny" ? "deny" : "allow" }}
+            onClose={() => { setMatching(false); opener.current?.focus(); onDone(); }} />
+        </Suspense>
+      )}
+    </>
   );
 }

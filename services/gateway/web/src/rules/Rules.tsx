@@ -80,7 +80,7 @@ function Row({ rule, now, online, onDone }: { rule: Rule; now: number; online: b
         Made by {mine ? "you" : rule.maker.name || rule.maker.id}, {clock(rule.created_at, now)}. {standing(rule, now)}; {usage(rule, now)}.
       </p>
       {(rule.changes ?? []).map((c) => (
-        <p key={c.version} className="verbatim text-[13px] text-faint">Version {c.version}: {c.what}. By {c.by.name || c.by.id}, {clock(c.at, now)}.</p>
+        <p key={c.version} className="verbatim text-[13px] text-faint">Version {c.version}: {c.what}. By {c.by.name || c.by.id}, {clock(c.at, now)}.{c.text && <> Before: <Verbatim text={c.text} /></>}</p>
       ))}
       {problem !== "" && <p role="alert" className="mt-1 text-sm font-medium text-ink">Not revoked: {problem}</p>}
       <div className="mt-2 flex flex-wrap gap-2">

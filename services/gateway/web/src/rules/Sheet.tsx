@@ -2,7 +2,7 @@
 // before it is made.
 import { X } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
-import type { NewRule, RuleCase, RulePreview, Summary } from "@banksman/client";
+import type { ChangedRule, ChangeRule, NewRule, Receipt, Rule, RuleCase, RulePreview } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useNow } from "../cards/useNow";
 import { clock } from "../cards/words";
@@ -12,15 +12,16 @@ import { useFresh } from "../ui/fresh";
 import type { Start } from "./open";
 import { lasting, outcomes } from "./words";
 
-export default function Sheet({ summary, start, onClose }: { summary: Summary; start: Start; onClose: () => void }) {
+/** rule: the one whose match is changed, as a new version; absent: one is made. */
+export default function Sheet({ summary, start, rule, onClose }: { summary: { key: string; digest: string }; start: Start; rule?: Rule; onClose: () => void }) {
   const app = useApp();
   const { offset } = useAppState();
   const now = useNow(offset);
-  const [pattern, setPattern] = useState("exact");
+  const [pattern, setPattern] = useState(rule?.match.pattern ?? "exact");
   const [scope, setScope] = useState<NewRule["scope"]>(start.scope);
   const [lasts, setLasts] = useState(start.lasts);
   const [uses, setUses] = useState("");
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set([summary.key]));
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set(rule ? [] : [summary.key]));
   const effect = start.effect ?? "allow";
   const denies = effect === "deny";
   const verb = denies ? "deny" : "approve";
@@ -60,41 +61,47 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
   const most = uses.trim() === "" ? 0 : Number(uses);
   const badUses = !Number.isInteger(most) || most < 0 || (uses.trim() !== "" && most < 1) || most > 1_000_000;
   const apply = (preview?.pending ?? []).filter((c) => chosen.has(c.request_id));
-  const thisToo = apply.some((c) => c.request_id === summary.key);
+  const thisToo = !rule && apply.some((c) => c.request_id === summary.key);
+  const same = rule !== undefined && preview?.rule.text === rule.text;
 
   const make = () => {
-    if (!read || busy || badUses) return;
+    if (!read || busy || badUses || same) return;
     setBusy(true);
     setProblem("");
+    const named = apply.map((c) => ({ request_id: c.request_id, digest: c.digest }));
+    const done = (receipts: readonly Receipt[], say: string) => {
+      const not = receipts.flatMap((r, i) => (r.status === "accepted" ? [] : [`${apply[i]?.headline ?? r.request_id}: ${r.error || r.status}`]));
+      app.client.dispatch({ kind: "say", text: say });
+      if (not.length === 0) onClose();
+      else setLeft(not);
+    };
+    const failed = (e: unknown) => {
+      setBusy(false);
+      setProblem(words(e));
+    };
+    if (rule) {
+      const change: ChangeRule = { version: rule.version ?? 1, match: { request_id: summary.key, digest: summary.digest, pattern, scope: scope ?? "session" }, ...(named.length > 0 ? { apply: named } : {}) };
+      app.gateway.call<ChangedRule>("POST", `/api/rules/${encodeURIComponent(rule.id)}`, { body: change }).then((r) => done(r.applied ?? [], "The rule is changed."), failed);
+      return;
+    }
     const wish: NewRule = {
       request_id: summary.key, digest: summary.digest, effect, pattern, scope, expires_in: lasts,
       ...(most > 0 ? { max_uses: most } : {}),
-      apply: apply.map((c) => ({ request_id: c.request_id, digest: c.digest })),
+      apply: named,
     };
-    app.rules.makeRule(wish).then(
-      (made) => {
-        const not = (made.applied ?? []).flatMap((r, i) => (r.status === "accepted" ? [] : [`${apply[i]?.headline ?? r.request_id}: ${r.error || r.status}`]));
-        app.client.dispatch({ kind: "say", text: "The rule is made." });
-        if (not.length === 0) onClose();
-        else setLeft(not);
-      },
-      (e: unknown) => {
-        setBusy(false);
-        setProblem(words(e));
-      },
-    );
+    app.rules.makeRule(wish).then((made) => done(made.applied ?? [], "The rule is made."), failed);
   };
 
   return (
     <dialog ref={box} data-testid="rule-sheet" aria-labelledby={`${id}-title`} onClose={onClose}
       className="m-auto flex max-h-[92dvh] w-full max-w-2xl flex-col rounded-2xl border border-line bg-card text-left text-ink shadow-card backdrop:bg-black/40 max-md:mb-0 max-md:rounded-b-none">
       <div className="flex items-center justify-between border-b border-line px-5 py-3">
-        <h2 id={`${id}-title`} className="text-lg font-semibold">{denies ? "Deny this from now on" : "Allow this from now on"}</h2>
+        <h2 id={`${id}-title`} className="text-lg font-semibold">{rule ? "What the rule matches" : denies ? "Deny this from now on" : "Allow this from now on"}</h2>
         <Button small look="quiet" aria-label="Close" onClick={onClose}><X size={16} aria-hidden /></Button>
       </div>
       {left ? (
         <div className="space-y-3 p-5">
-          <p className="font-semibold">The rule is made. These were not decided by it:</p>
+          <p className="font-semibold">The rule is {rule ? "changed" : "made"}. These were not decided by it:</p>
           <ul className="list-disc space-y-1 pl-5 text-sm">{left.map((t) => <li key={t} className="verbatim"><Verbatim text={t} /></li>)}</ul>
           <Button onClick={onClose}>Close</Button>
         </div>
@@ -105,10 +112,11 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
             {!preview && problem === "" && <p role="status" className="text-soft">Looking at what it would match…</p>}
             {preview && (
               <>
+                {rule && <p className="text-sm text-soft">{same ? "So it is now" : "It would be"}:</p>}
                 <p data-testid="rule-text" className="verbatim rounded-xl bg-code px-4 py-3 font-mono text-[13px] leading-5 text-code-ink"><Verbatim text={preview.rule.text} /></p>
                 <Choices legend="What" name={`${id}-p`} list={preview.patterns ?? []} value={pattern} onChange={setPattern} />
                 <Choices legend="Whose" name={`${id}-s`} list={preview.scopes ?? []} value={scope ?? "session"} onChange={(s) => setScope(s as NewRule["scope"])} />
-                <div className="flex flex-wrap gap-x-6 gap-y-3">
+                {!rule && <div className="flex flex-wrap gap-x-6 gap-y-3">
                   <label className="text-sm">
                     <span className="mb-1 block font-medium">How long</span>
                     <select data-testid="rule-lasts" value={lasts} onChange={(e) => setLasts(Number(e.target.value))} className="min-h-11 rounded-lg border border-edge/70 bg-card px-3">
@@ -121,9 +129,9 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
                     <input data-testid="rule-uses" inputMode="numeric" value={uses} placeholder="as often as it matches" aria-invalid={badUses} onChange={(e) => setUses(e.target.value)} className={`${inputClass} min-h-11 w-56`} />
                     {badUses && <span className="mt-1 block font-medium text-ink">A number from 1, or nothing.</span>}
                   </label>
-                </div>
+                </div>}
                 <Cases title="Waits now, and the rule would decide it" none="Nothing else waits that it would decide." list={preview.pending ?? []} now={now}
-                  pick={{ verb, chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: summary.key }} />
+                  pick={{ verb, chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: rule ? "" : summary.key }} />
                 <Cases title={`Would have decided, of the last ${preview.looked} of this tool`} none={`Would have decided none of the last ${preview.looked} of this tool that you may see.`} list={preview.recent ?? []} now={now} />
                 <section>
                   <h3 className="text-sm font-semibold">{denies ? "Is not denied, and comes to you" : "Still comes to you"}</h3>
@@ -140,8 +148,8 @@ export default function Sheet({ summary, start, onClose }: { summary: Summary; s
           </div>
           <div className={`flex flex-wrap justify-between gap-2 border-t border-line px-5 py-3 ${fresh ? "pointer-events-none" : ""}`}>
             <Button onClick={onClose} disabled={busy} className="max-md:w-full">Cancel</Button>
-            <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!read || busy || badUses} busy={busy} onClick={make}>
-              {thisToo ? (apply.length > 1 ? `Make the rule and ${verb} ${apply.length}` : `Make the rule and ${verb} this`) : apply.length > 0 ? `Make the rule and ${verb} ${apply.length}` : "Make the rule only"}
+            <Button look="solid" className="max-md:w-full" data-testid="rule-make" disabled={!read || busy || badUses || same} busy={busy} onClick={make}>
+              {rule ? (apply.length > 0 ? `Change the rule and ${verb} ${apply.length}` : "Change the rule") : thisToo ? (apply.length > 1 ? `Make the rule and ${verb} ${apply.length}` : `Make the rule and ${verb} this`) : apply.length > 0 ? `Make the rule and ${verb} ${apply.length}` : "Make the rule only"}
             </Button>
           </div>
         </>

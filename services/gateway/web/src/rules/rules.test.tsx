@@ -259,6 +259,40 @@ describe("the page of rules", () => {
     }
   });
 
+  it("B-59: what a rule matches is changed as a new version, read first, and what waits is decided only if chosen", async () => {
+    location.hash = "#/rules";
+    const h = online();
+    const from = { request_id: "default.agents.a", digest: "d" };
+    h.api.preview = (w) => preview(w, w.pattern === "words" && w.scope === "project" ? { rule: rule() } : {});
+    h.app.rules.rules = () => Promise.resolve([rule({ version: 3, from, may_change: true, max_expires_in: 3600, changes: [{ version: 3, at: new Date().toISOString(), by: ada, what: "matches something else", expires_at: new Date().toISOString(), text: "Allows the command git log." }] })]);
+    try {
+      const { user } = mount(h);
+      const row = within(await screen.findByTestId("rule-r1"));
+      expect(screen.getByTestId("rule-r1")).toHaveTextContent("Version 3: matches something else. By Ada");
+      expect(screen.getByTestId("rule-r1")).toHaveTextContent("Before: Allows the command git log.");
+      await user.click(row.getByTestId("rule-change"));
+      await user.click(row.getByTestId("rule-rematch"));
+      const sheet = within(await screen.findByTestId("rule-sheet"));
+      await sheet.findByText("So it is now:");
+      expect(sheet.getByTestId("rule-make")).toBeDisabled();
+      await user.click(sheet.getByLabelText("exactly this command: git status"));
+      await sheet.findByText("It would be:");
+      expect(sheet.getByTestId("rule-make")).toHaveTextContent("Change the rule");
+      await user.click(sheet.getByTestId("rule-make"));
+      await sheet.findByText(/^nothing at/); // as an older version is refused
+      await user.click(sheet.getByLabelText(/Approve it too/));
+      h.api.replies["POST /api/rules/r1"] = rule();
+      expect(sheet.getByTestId("rule-make")).toHaveTextContent("Change the rule and approve 1");
+      await user.click(sheet.getByTestId("rule-make"));
+      await waitFor(() => expect(screen.queryByTestId("rule-sheet")).toBeNull());
+      const sent = h.api.calls.filter((c) => c.startsWith("POST /api/rules/r1")).map((c) => JSON.parse(c.slice("POST /api/rules/r1 ".length)) as unknown);
+      const match = { ...from, pattern: "exact", scope: "project" };
+      expect(sent).toEqual([{ version: 3, match }, { version: 3, match, apply: [from] }]);
+    } finally {
+      location.hash = "";
+    }
+  });
+
   it("says when they could not be fetched: that is not no rules", async () => {
     location.hash = "#/rules";
     const h = online();
