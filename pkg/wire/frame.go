@@ -50,6 +50,9 @@ type Hello struct {
 	Runtimes []string `json:"runtimes"`
 	// DefaultCwd is where a new session would run.
 	DefaultCwd string `json:"default_cwd,omitempty"`
+	// AskCommand is how the program asks from a shell of this machine, up to its flags;
+	// absent where the gateway runs apart from it.
+	AskCommand string `json:"ask_command,omitempty"`
 }
 
 // ActiveProcesses is one page of the snapshot; the last has More false. Until

@@ -84,6 +84,9 @@ type Options struct {
 	Tenant, Pool string
 	// DefaultCwd is where a session runs that names no directory.
 	DefaultCwd string
+	// AskCommand is what people are shown as the way to ask from a shell, up to the
+	// flags of the request; empty: nobody knows one that works here.
+	AskCommand string
 	// Critical are paths and words that make a tool call critical.
 	Critical []string
 	// Quota is what each owner may use; nil: DefaultQuota.
@@ -237,7 +240,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		Pushes: &pushes.Desk{Store: browsers, Tickets: tickets, Logger: g.log},
 		Links:  &linkpage.Page{Options: linkpage.Options{Tickets: tickets, Engine: g.engine, People: g.auth, Logger: g.log}},
 		Logger: o.Logger, Web: o.Web, Hosts: hosts(g.listen.Addr()),
-		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool,
+		BaseURL: g.base, Origins: o.Origins, DefaultCwd: o.DefaultCwd, AskCommand: o.AskCommand, Tenant: o.Tenant, Pool: o.Pool,
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)

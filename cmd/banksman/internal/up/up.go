@@ -340,8 +340,16 @@ func (s *stack) newGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ask := program(exe, cwd) + " ask"
+	if s.dataFlag() != "" {
+		ask += " --data " + quoted(s.Data)
+	}
 	s.gateway, err = gateway.New(ctx, gateway.Options{
-		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd,
+		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd, AskCommand: ask,
 		Origins: s.Origins, Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
 	})
 	return err

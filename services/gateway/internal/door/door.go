@@ -58,6 +58,7 @@ type Options struct {
 	Origins []string
 	// DefaultCwd, Tenant and Pool are where a new session runs that names none.
 	DefaultCwd, Tenant, Pool string
+	AskCommand               string // how one asks from a shell here
 	Limits                   socket.Limits
 }
 
@@ -80,7 +81,7 @@ type Door struct {
 func New(o Options) (*Door, error) {
 	o.Limits = o.Limits.WithDefaults()
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
-	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, Tenant: o.Tenant, Pool: o.Pool, Presence: o.Presence}
+	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, AskCommand: o.AskCommand, Tenant: o.Tenant, Pool: o.Pool, Presence: o.Presence}
 	d.hub = socket.NewHub(socket.Options{
 		Desk: d.desk, Auth: o.Auth, Visits: o.Visits, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})

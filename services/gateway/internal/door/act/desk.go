@@ -29,6 +29,8 @@ type Desk struct {
 	Logger   *slog.Logger
 	// DefaultCwd is where a new session runs that names no directory.
 	DefaultCwd string
+	// AskCommand is how one asks from a shell here; empty: unknown.
+	AskCommand string
 	// Tenant and Pool are where sessions start that name none.
 	Tenant, Pool string
 }

@@ -302,6 +302,7 @@ func (h *Hub) Welcome(w api.Watch, sess *auth.Session) ([][]byte, error) {
 	hello, err := hitl.Marshal(wire.Hello{
 		Type: wire.TypeHello, Protocol: wire.Protocol, Cursor: w.Cursor, ServerTime: time.Now().UTC(),
 		Principal: sess.Person, Recovered: w.Recovered, Runtimes: h.o.Desk.Engine.Runtimes(), DefaultCwd: h.o.Desk.DefaultCwd,
+		AskCommand: h.o.Desk.AskCommand,
 	})
 	frames := w.Missed
 	if err == nil && !w.Recovered {

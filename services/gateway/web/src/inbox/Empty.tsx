@@ -10,7 +10,7 @@ import { Button, CopyButton, Problem } from "../ui/controls";
 import { runtimeName } from "../session/modes";
 import { sessionHref } from "../ui/route";
 
-const COMMAND = `banksman ask --tool Bash --input '{"command":"make deploy"}'`;
+const REQUEST = `--tool Bash --input '{"command":"make deploy"}'`;
 
 export function Empty({ quiet }: { quiet: boolean }) {
   const app = useApp();
@@ -38,6 +38,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
       },
     );
   };
+  const command = `${state.askCommand || "banksman ask"} ${REQUEST}`;
   const last = state.history.keys.filter((k) => state.items[k]?.closed).slice(0, 5);
   return (
     <>
@@ -59,9 +60,10 @@ export function Empty({ quiet }: { quiet: boolean }) {
         <div className="mx-auto mt-6 max-w-lg text-left">
           <p className="text-sm text-soft">Ask from any script or agent; the command waits for your answer:</p>
           <div className="mt-2 flex items-start gap-2 rounded-xl bg-code px-4 py-3 text-code-ink">
-            <code className="verbatim min-w-0 flex-1 font-mono text-[13px] leading-5">{COMMAND}</code>
-            <CopyButton text={COMMAND} onDark />
+            <code className="verbatim min-w-0 flex-1 font-mono text-[13px] leading-5">{command}</code>
+            <CopyButton text={command} onDark />
           </div>
+          {state.conn.status === "online" && state.askCommand === "" && <p className="mt-1.5 text-sm text-faint">Where the program is called so, and with the credential of an asker (--creds FILE).</p>}
         </div>
       </section>
       {state.history.state === "failed" && <p className="text-sm font-medium text-ink">The last decisions could not be fetched. <Button small onClick={() => void app.client.loadHistory()}>Try again</Button></p>}

@@ -69,9 +69,13 @@ describe("inbox", () => {
   it("the empty state has the last decisions, a demo and the command; a list that cannot be fetched looks different", async () => {
     const h = online([]);
     h.api.closed = [{ id: "old", ...closed(bash("old"), "allowed") }];
-    const { user } = mount(h);
+    const { user, push } = mount(h);
     expect(await screen.findByTestId("receipt-old")).toBeInTheDocument();
-    expect(screen.getByText(/^banksman ask/)).toBeInTheDocument();
+    expect(screen.getByText(/^banksman ask --tool/)).toBeInTheDocument();
+    expect(screen.getByText(/with the credential of an asker/)).toBeInTheDocument();
+    push(hello({ ask_command: "go run -C /srv/banksman ./cmd/banksman ask --data /srv/data" }), { type: "active_processes", cursor: "c1", sessions: [], more: false });
+    expect(screen.getByText(/^go run -C \/srv\/banksman .\/cmd\/banksman ask --data \/srv\/data --tool Bash/)).toBeInTheDocument();
+    expect(screen.queryByText(/with the credential of an asker/)).toBeNull();
     expect(screen.getByTestId("workers")).toHaveTextContent("Claude Code, Demo (no model)");
     await user.click(screen.getByTestId("demo"));
     expect(location.hash).toBe("#/s/default.agents.demo");

@@ -86,6 +86,7 @@ function frame(s: State, f: InFrame, now: number): State {
         principal: f.principal,
         runtimes: f.runtimes ?? [],
         defaultCwd: f.default_cwd ?? "",
+        askCommand: f.ask_command ?? "",
         incoming: [],
         // Without recovery a snapshot follows; a half one must not be resumed.
         snapshot: f.recovered ? s.snapshot : "loading",

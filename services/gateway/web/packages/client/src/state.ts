@@ -61,6 +61,8 @@ export interface State {
   principal?: Principal;
   runtimes: string[];
   defaultCwd: string;
+  /** How one asks from a shell of the server's machine, up to its flags; empty: unknown. */
+  askCommand: string;
   /** Until ready, nobody may say that nothing waits. */
   snapshot: "loading" | "ready";
   /** Pages of a snapshot that is not whole yet. */
@@ -85,6 +87,7 @@ export const initialState: State = {
   cursor: "",
   runtimes: [],
   defaultCwd: "",
+  askCommand: "",
   snapshot: "loading",
   incoming: [],
   sessions: {},

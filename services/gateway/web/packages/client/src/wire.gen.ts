@@ -34,6 +34,22 @@ export type Answers =
  */
 export type Duration = string;
 /**
+ * Status is the word of a receipt.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Status".
+ */
+export type Status =
+  | "accepted"
+  | "duplicate"
+  | "already_decided"
+  | "expired"
+  | "not_found"
+  | "invalid"
+  | "forbidden"
+  | "digest_mismatch"
+  | "unavailable";
+/**
  * Event is one step; data by type as listed in package hitl, with tool input as display text.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -54,22 +70,6 @@ export type Event =
   | ApprovalRequiredEvent
   | QuestionPromptEvent
   | InteractionResponseEvent;
-/**
- * Status is the word of a receipt.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Status".
- */
-export type Status =
-  | "accepted"
-  | "duplicate"
-  | "already_decided"
-  | "expired"
-  | "not_found"
-  | "invalid"
-  | "forbidden"
-  | "digest_mismatch"
-  | "unavailable";
 /**
  * A frame that a client sends, one in a message.
  *
@@ -1117,7 +1117,7 @@ export interface CeremonyEnd {
   code?: string;
 }
 /**
- * ChangeRule changes what it names of a rule that is in force. What a rule matches is never changed: that takes a request, and another rule.
+ * ChangeRule changes what it names of a rule that is in force.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ChangeRule".
@@ -1135,6 +1135,36 @@ export interface ChangeRule {
    * max_uses are all uses, those that were included; 0: as often as it matches.
    */
   max_uses?: number;
+  match?: RuleWish;
+  /**
+   * apply are requests that wait and that the new version is to decide at once.
+   */
+  apply?: RuleTarget[];
+}
+/**
+ * RuleWish says what a rule is to match: a request, and two choices of its preview.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleWish".
+ */
+export interface RuleWish {
+  /**
+   * request_id and digest are those of a request that was shown; absent: of the one that the rule was made from.
+   */
+  request_id?: string;
+  digest?: string;
+  pattern: string;
+  scope: string;
+}
+/**
+ * RuleTarget is a request that waits, as it was shown.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleTarget".
+ */
+export interface RuleTarget {
+  request_id: string;
+  digest: string;
 }
 /**
  * ChangeUser changes what it names. Whoever is changed has to sign in again.
@@ -1150,6 +1180,138 @@ export interface ChangeUser {
    * forget_passkeys takes all passkeys away, of a device that was lost.
    */
   forget_passkeys?: boolean;
+}
+/**
+ * ChangedRule is the reply to ChangeRule. applied has a receipt for each of apply.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ChangedRule".
+ */
+export interface ChangedRule {
+  id: string;
+  /**
+   * allow or deny
+   */
+  effect: string;
+  /**
+   * title names it in a few words, text says what it matches.
+   */
+  title: string;
+  text: string;
+  match: RuleMatch;
+  maker: Principal;
+  created_at: Time;
+  expires_at: Time;
+  /**
+   * absent: as often as it matches
+   */
+  max_uses?: number;
+  uses: number;
+  last_used?: Time;
+  revoked_at?: Time;
+  revoked_by?: Principal;
+  state: string;
+  /**
+   * version counts from 1 with changes, the oldest first: each says what was before.
+   */
+  version?: number;
+  changes?: RuleChange[];
+  /**
+   * may_revoke says that whoever reads this may revoke it.
+   */
+  may_revoke?: boolean;
+  /**
+   * may_change says that whoever reads this made it and may change it, to last max_expires_in seconds from now at most.
+   */
+  may_change?: boolean;
+  max_expires_in?: number;
+  from?: RuleTarget;
+  applied?: Receipt[];
+}
+/**
+ * RuleMatch is what a request has to be for a rule to decide it. The gateway makes it from a request that somebody saw, and nobody else can.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleMatch".
+ */
+export interface RuleMatch {
+  scope: string;
+  tenant: string;
+  owner: string;
+  project_id?: string;
+  /**
+   * of the scope session
+   */
+  session_key?: string;
+  agent_name?: string;
+  kind: string;
+  tool: string;
+  /**
+   * MCP server
+   */
+  server?: string;
+  pattern: string;
+  /**
+   * where a command runs
+   */
+  cwd?: string;
+  /**
+   * text is the command, or the canonical JSON of the input, of the pattern exact.
+   */
+  text?: string;
+  /**
+   * words are the program and what must follow it.
+   */
+  words?: string[];
+  /**
+   * rest is what else the input of a command says, as canonical JSON.
+   */
+  rest?: string;
+  folder?: string;
+  /**
+   * max_risk is the risk of the request it was made from: what is riskier goes to people.
+   */
+  max_risk: string;
+}
+/**
+ * RuleChange is what a version of a rule changed.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RuleChange".
+ */
+export interface RuleChange {
+  /**
+   * that it made
+   */
+  version: number;
+  at: Time;
+  by: Principal;
+  /**
+   * in words
+   */
+  what: string;
+  expires_at: Time;
+  max_uses?: number;
+  /**
+   * text says what it matched before; absent where that stayed.
+   */
+  text?: string;
+}
+/**
+ * Receipt answers every client frame that has a ref.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Receipt".
+ */
+export interface Receipt {
+  type?: "receipt";
+  ref?: string;
+  request_id?: string;
+  session_id?: string;
+  status: Status;
+  error?: string;
+  fields?: Field[];
+  decision?: Decision;
 }
 /**
  * An id that makes a repetition harmless.
@@ -1637,6 +1799,10 @@ export interface Hello {
    * default_cwd is where a new session would run.
    */
   default_cwd?: string;
+  /**
+   * ask_command is how the program asks from a shell of this machine, up to its flags; absent where the gateway runs apart from it.
+   */
+  ask_command?: string;
 }
 /**
  * Interaction is the whole of one, as GET /api/interactions/{id} returns it.
@@ -1813,87 +1979,7 @@ export interface Rule {
    */
   may_change?: boolean;
   max_expires_in?: number;
-}
-/**
- * RuleMatch is what a request has to be for a rule to decide it. The gateway makes it from a request that somebody saw, and nobody else can.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "RuleMatch".
- */
-export interface RuleMatch {
-  scope: string;
-  tenant: string;
-  owner: string;
-  project_id?: string;
-  /**
-   * of the scope session
-   */
-  session_key?: string;
-  agent_name?: string;
-  kind: string;
-  tool: string;
-  /**
-   * MCP server
-   */
-  server?: string;
-  pattern: string;
-  /**
-   * where a command runs
-   */
-  cwd?: string;
-  /**
-   * text is the command, or the canonical JSON of the input, of the pattern exact.
-   */
-  text?: string;
-  /**
-   * words are the program and what must follow it.
-   */
-  words?: string[];
-  /**
-   * rest is what else the input of a command says, as canonical JSON.
-   */
-  rest?: string;
-  folder?: string;
-  /**
-   * max_risk is the risk of the request it was made from: what is riskier goes to people.
-   */
-  max_risk: string;
-}
-/**
- * RuleChange is what a version of a rule changed.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "RuleChange".
- */
-export interface RuleChange {
-  /**
-   * that it made
-   */
-  version: number;
-  at: Time;
-  by: Principal;
-  /**
-   * in words
-   */
-  what: string;
-  expires_at: Time;
-  max_uses?: number;
-}
-/**
- * Receipt answers every client frame that has a ref.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Receipt".
- */
-export interface Receipt {
-  type?: "receipt";
-  ref?: string;
-  request_id?: string;
-  session_id?: string;
-  status: Status;
-  error?: string;
-  fields?: Field[];
-  decision?: Decision;
+  from?: RuleTarget;
 }
 /**
  * Me is who a token stands for.
@@ -2002,16 +2088,6 @@ export interface NewRule {
    * apply are requests that wait and that the rule is to decide at once.
    */
   apply?: RuleTarget[];
-}
-/**
- * RuleTarget is a request that waits, as it was shown.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "RuleTarget".
- */
-export interface RuleTarget {
-  request_id: string;
-  digest: string;
 }
 /**
  * NewUser invites somebody.
