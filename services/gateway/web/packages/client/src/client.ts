@@ -99,10 +99,10 @@ export class Client extends Emitter<ClientEvents> {
     this.status({ status: "signed_out" });
   }
 
-  /** Tries to connect now instead of when its pause is over. */
-  retry(): void {
+  /** Tries to connect now instead of when its pause is over; anew, also where there seems to be a connection. */
+  retry(anew = false): void {
     if (this.state.conn.status === "stopped") this.start();
-    else this.transport.resume();
+    else this.transport.resume(anew);
   }
 
   /** Resolves once all that waits is known. */
@@ -404,14 +404,20 @@ async function within<T>(signal: AbortSignal | undefined, what: Promise<T> | ((r
 export function resumeWithPage(client: Client): () => void {
   const ended = new AbortController();
   const { signal } = ended;
-  const back = () => {
-    if (client.state.conn.status !== "stopped") client.retry();
+  const back = (anew: boolean) => {
+    if (client.state.conn.status !== "stopped") client.retry(anew);
   };
-  const shown = () => {
-    if (document.visibilityState === "visible") back();
+  // One that the browser had put away whole shows what was then: nothing can be
+  // decided in it before the server has said what waits now.
+  const shown = (e: globalThis.Event) => {
+    if (e instanceof PageTransitionEvent && e.persisted) {
+      back(true);
+      return;
+    }
+    if (document.visibilityState === "visible") back(false);
   };
   document.addEventListener("visibilitychange", shown, { signal });
-  window.addEventListener("online", back, { signal });
+  window.addEventListener("online", () => back(false), { signal });
   window.addEventListener("pageshow", shown, { signal });
   return () => ended.abort();
 }

@@ -138,6 +138,21 @@ describe("socket", () => {
     s.close();
   });
 
+  it("B-27: a page that was put away whole believes no link that it had, and nothing can be sent before a new hello", () => {
+    const s = make();
+    const ws = up(s);
+    s.resume();
+    expect(sockets).toHaveLength(1); // it has spoken a moment ago
+    s.resume(true);
+    expect(ws.closedWith).toBe(3002);
+    expect(sockets).toHaveLength(2);
+    expect(status.at(-1)).toEqual({ status: "connecting" });
+    expect(s.send({ type: "pong" })).toBe(false);
+    up(s);
+    expect(status.at(-1)).toEqual({ status: "online" });
+    s.close();
+  });
+
   it("a silent link is noticed without a resume too", () => {
     const s = make();
     up(s);

@@ -29,8 +29,8 @@ export interface Transport {
   /** Takes up the connection and keeps it, through losses, until close. */
   open(h: Handlers): void;
   close(): void;
-  /** Tries now: the page was shown again, or the network came back. */
-  resume(): void;
+  /** Tries now: the page was shown again, or the network came back. anew: whatever seems to be there is not believed. */
+  resume(anew?: boolean): void;
   /** Hands a frame over and says whether there is a connection. Its receipt comes as a frame. */
   send(frame: ClientFrame): boolean;
   interaction(key: string, o?: Call): Promise<Interaction>;
@@ -79,9 +79,10 @@ export abstract class Link implements Transport {
     this.drop(1000);
   }
 
-  resume(): void {
+  resume(anew = false): void {
     if (this.closed) return;
-    if (this.dialled) {
+    if (this.dialled && anew) this.drop(CLOSE_STALE);
+    else if (this.dialled) {
       this.checkSilence(SILENCE_ON_RESUME);
       return;
     }
@@ -138,6 +139,7 @@ export abstract class Link implements Transport {
   private dial(): void {
     clearTimeout(this.retry);
     this.dialled = true;
+    this.ready = false;
     this.heard();
     this.handlers?.onStatus({ status: "connecting" });
     // Whoever hears of it may have closed.
