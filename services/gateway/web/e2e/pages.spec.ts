@@ -20,7 +20,7 @@ test("each screen, without a fault that axe finds D1-32 D1-33", async ({ app, pr
     await asker.event(SESSION, "text", { role: "user", text: "Please release 2.4." });
     await asker.event(SESSION, "text", { role: "assistant", text: "I look at what is there." });
     await asker.event(SESSION, "tool_call_start", { tool_call_id: "t1", tool_name: "Bash" });
-    await asker.event(SESSION, "tool_call_end", { tool_call_id: "t1", tool_name: "Bash", input: '{"command":"ls build"}' });
+    await asker.event(SESSION, "tool_call_end", { tool_call_id: "t1", tool_name: "Bash", input: { command: "ls build" } });
     await asker.event(SESSION, "tool_result", { tool_call_id: "t1", content: "app.js", is_error: false });
     const link = page.getByRole("link", { name: /Release 2\.4/ }).first();
     await expect(link).toContainText("waiting for your answer");

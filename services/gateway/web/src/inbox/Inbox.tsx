@@ -153,7 +153,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
           {loading && pending.length === 0 ? "Inbox" : pending.length === 0 ? "Nothing waits for you" : pending.length === 1 ? "1 request waits for you" : `${pending.length} requests wait for you`}
         </Title>
         {shown.length > 0 && (
-          <div role="group" aria-label="Order and filters" data-testid="tools" className="-mx-1 flex h-13 items-center gap-2 overflow-x-auto overflow-y-hidden px-1 [scrollbar-width:none] *:flex-none">
+          <Tools>
             <Button small disabled={pending.length < 2} onClick={() => setSort(sort === "age" ? "deadline" : "age")} title="Change the order">
               {sort === "age" ? <ArrowDownNarrowWide size={15} aria-hidden /> : <Clock size={15} aria-hidden />}
               {sort === "age" ? "Newest last" : "Due first"}
@@ -167,7 +167,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
             <Filter label="Kind" name="kind" all="All kinds" values={values.kind} filter={filter} onChange={setFilter} />
             {view === "rows" && <Button small look="quiet" data-testid="select-seen" onClick={selectSeen} title="Approvals that are whole on the screen now">Select what is on screen</Button>}
             {receipts.length > 0 && <Button small look="quiet" onClick={() => setKept(kept.filter((k) => !state.items[k]?.closed))}>Clear receipts</Button>}
-          </div>
+          </Tools>
         )}
       </div>
       {picked.length > 0 && (
@@ -181,6 +181,28 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
       )}
       {sheet && <Suspense fallback={<p role="status" data-testid="batch-loading" className="order-4 text-sm text-soft">Loading the list of what is decided…</p>}><BatchSheet keys={picked} onDrop={drop} onClose={() => setSheet(false)} /></Suspense>}
     </div>
+  );
+}
+
+/** One line that scrolls sideways where it is too long, and fades out where there is more of it. */
+function Tools({ children }: { children: ReactNode }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [more, setMore] = useState("");
+  const look = useCallback(() => {
+    const el = box.current;
+    if (!el) return;
+    const left = el.scrollLeft > 4;
+    const right = el.scrollWidth - el.clientWidth - el.scrollLeft > 4;
+    setMore(left && right ? "both" : right ? "right" : left ? "left" : "");
+  }, []);
+  useLayoutEffect(look);
+  useEffect(() => {
+    window.addEventListener("resize", look);
+    return () => window.removeEventListener("resize", look);
+  }, [look]);
+  return (
+    <div ref={box} role="group" aria-label="Order and filters" data-testid="tools" data-more={more || undefined} onScroll={look}
+      className="fades -mx-1 flex h-13 items-center gap-2 overflow-x-auto overflow-y-hidden px-1 [scrollbar-width:none] *:flex-none">{children}</div>
   );
 }
 

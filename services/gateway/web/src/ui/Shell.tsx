@@ -128,7 +128,11 @@ function TabLink({ href, on, icon, count = 0, children }: { href: string; on: bo
   return (
     <a href={href} aria-current={on ? "page" : undefined} className={`relative flex min-h-14 flex-1 flex-col items-center justify-center gap-0.5 text-xs font-medium ${on ? "text-accent" : "text-soft"}`}>
       {icon}{children}
-      {count > 0 && <span className="absolute top-1 left-1/2 ml-2"><Count n={count} /></span>}
+      {count > 0 && (
+        <span className="absolute top-1 left-1/2 ml-1.5 flex h-4.5 min-w-4.5 items-center justify-center rounded-full bg-accent px-1 text-[11px] leading-none font-semibold text-accent-ink tabular-nums ring-2 ring-card">
+          {count > 99 ? "99+" : count}<span className="sr-only"> waiting</span>
+        </span>
+      )}
     </a>
   );
 }
