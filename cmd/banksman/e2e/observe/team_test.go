@@ -43,7 +43,7 @@ type process struct {
 	lines []string
 }
 
-// start runs a program until the test ends, or stop or kill is called.
+// start runs a program until the test ends or kill is called.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), done: make(chan struct{})}
@@ -100,17 +100,6 @@ func (p *process) line(re string) []string {
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // gone is fine
 	<-p.done
-}
-
-// stop ends it as a supervisor does.
-func (p *process) stop() {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		p.t.Fatal("it did not end")
-	}
 }
 
 // part is a service with its status.
