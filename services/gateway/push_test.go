@@ -239,3 +239,55 @@ func TestTheButtonOfANotification_B57_invariant1_invariant5(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "decided already")
 	}, patience, 10*time.Millisecond)
 }
+
+// A button of a chat decides once, in the name of whoever of its people pressed it; what
+// is grave or long is denied by it at most.
+func TestTheButtonOfAChat_B57_invariant1_invariant5(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.gateway()
+	g.user("ada", "approver")
+	g.user("bob", "approver")
+	g.user("vera", "viewer")
+	n := s.notifier()
+	minted := func(key string, people ...string) wire.TicketReply {
+		var out wire.TicketReply
+		require.NoError(t, n.Call(t.Context(), wire.VerbTicket, wire.TicketCall{Key: key, People: people, Recipient: "ops", Channel: "chat", Via: wire.TicketChat}, &out))
+		return out
+	}
+	press := func(token, person, decision string) wire.Receipt {
+		var rec wire.Receipt
+		require.NoError(t, n.Call(t.Context(), wire.VerbDecide, wire.DecideCall{Token: token, Person: person, AsTold: true, Response: hitl.Response{Decision: decision}}, &rec))
+		return rec
+	}
+	got := askFor(t, s.client("agents"), command("k1", "make test"))
+	ix := g.open(1)[0]
+	tk := minted(ix.Key, "ada", "bob", "vera")
+	require.Equal(t, []string{"deny", "allow"}, tk.Decisions)
+	require.Equal(t, "make test", tk.Text)
+	for _, person := range []string{"", "vera", "owner", "eve"} {
+		require.Equal(t, hitl.Forbidden, press(tk.Token, person, "allow").Status, "%q", person)
+	}
+	require.Len(t, g.open(1), 1)
+	require.Equal(t, hitl.Accepted, press(tk.Token, "bob", "allow").Status)
+	require.Equal(t, hitl.Duplicate, press(tk.Token, "bob", "allow").Status)
+	late := press(tk.Token, "ada", "deny")
+	require.Equal(t, hitl.AlreadyDecided, late.Status)
+	require.Equal(t, "bob", late.Decision.Principal.ID)
+	a := take(t, got)
+	require.Equal(t, []string{"bob", "chat:chat", "chat_account"}, []string{a.Decision.Principal.ID, a.Decision.Channel, a.Decision.Assurance})
+
+	for _, text := range []string{"rm -rf /srv/data", "make " + strings.Repeat("x", 700)} {
+		got = askFor(t, s.client("agents"), command(text[:12], text))
+		ix = g.open(1)[0]
+		tk = minted(ix.Key, "ada")
+		require.Equal(t, []string{"deny"}, tk.Decisions)
+		require.Empty(t, tk.Text)
+		rec := press(tk.Token, "ada", "allow")
+		require.Equal(t, hitl.Forbidden, rec.Status)
+		require.Contains(t, rec.Error, "too long or too grave")
+		require.Equal(t, hitl.Accepted, press(tk.Token, "ada", "deny").Status)
+		require.Equal(t, hitl.Denied, take(t, got).Decision.Outcome)
+		g.open(0)
+	}
+}

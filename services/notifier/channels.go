@@ -2,11 +2,16 @@ package notifier
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
@@ -60,7 +65,90 @@ func (c *Channel) decides(r *plan.Recipient, reach plan.Reach) (via string, peop
 	case plan.DecideLink:
 		return wire.TicketLink, []string{r.User}
 	case plan.DecideButtons:
-		return wire.TicketPush, []string{c.address(r, reach)}
+		if c.Type == TypePush {
+			return wire.TicketPush, []string{c.address(r, reach)}
+		}
+		for _, p := range c.People {
+			if !slices.Contains(people, p.User) {
+				people = append(people, p.User)
+			}
+		}
+		return wire.TicketChat, people
 	}
 	return "", nil
+}
+
+// maxPeople is how many one ticket is for at most.
+const maxPeople = 100
+
+// checkPeople says what is wrong with those who may press.
+func (c *Channel) checkPeople() (field, problem string) {
+	if len(c.People) > maxPeople {
+		return "people", fmt.Sprintf("are too many: at most %d", maxPeople)
+	}
+	var seen []string
+	for i, p := range c.People {
+		at := fmt.Sprintf("people[%d].", i)
+		switch {
+		case p.Account == "":
+			return at + "account", "missing: the platform's id of the person (a name is none)"
+		case slices.Contains(seen, p.Account):
+			return at + "account", "stands twice"
+		case !subject.ValidToken(p.User):
+			return at + "user", "missing or not the id of a user"
+		}
+		seen = append(seen, p.Account)
+	}
+	return "", ""
+}
+
+// decideProblem says what is wrong with how one decides in a channel.
+func (c *Config) decideProblem(reach plan.Reach) string {
+	i := slices.IndexFunc(c.channels(), func(ch Channel) bool { return ch.Name == reach.Channel })
+	if i < 0 {
+		return "" // the policy names it
+	}
+	ch := c.channels()[i]
+	switch {
+	case reach.Decide == plan.DecideLink && ch.Type == TypeLog:
+		return "a log is no place for a link by which whoever reads it decides"
+	case reach.Decide != plan.DecideButtons || ch.Type == TypePush:
+		return ""
+	case ch.Type != TypeSlack && ch.Type != TypeTelegram:
+		return "there are no buttons in a channel of the type " + ch.Type
+	case len(ch.People) == 0:
+		return "needs the people of the channel: without them nobody may press"
+	case ch.Type == TypeSlack && ch.SigningSecret == "":
+		return "needs signing_secret and listen of the channel"
+	}
+	return ""
+}
+
+// presser is a channel with buttons.
+type presser interface {
+	Listen(ctx context.Context, d *press.Desk) error
+}
+
+// listeners are the channels that take presses, by name.
+func (c *Config) listeners(built []channel.Channel) map[string]presser {
+	out := map[string]presser{}
+	for i, ch := range c.channels() {
+		if p, ok := built[i].(presser); ok && len(ch.People) > 0 && (ch.Type != TypeSlack || ch.Listen != "") {
+			out[ch.Name] = p
+		}
+	}
+	return out
+}
+
+// people are the users of a channel by their accounts.
+func (c *Config) people(name string) map[string]string {
+	out := map[string]string{}
+	for _, ch := range c.channels() {
+		if ch.Name == name {
+			for _, p := range ch.People {
+				out[p.Account] = p.User
+			}
+		}
+	}
+	return out
 }

@@ -89,16 +89,16 @@ var channelTypes = map[string]channelType{
 		},
 	},
 	TypeSlack: {
-		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: slack.CheckTo,
+		fields: []string{"url", "token", "to", "allow_private", "people", "signing_secret", "listen"}, after: chatDelay, checkTo: slack.CheckTo,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			if c.Token == "" {
 				return slack.NewHook(string(c.URL), c.AllowPrivate)
 			}
-			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate)
+			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate, slack.Buttons{Secret: string(c.SigningSecret), Listen: c.Listen, Clock: on.now})
 		},
 	},
 	TypeTelegram: {
-		fields: []string{"url", "token", "to", "allow_private"}, after: chatDelay, checkTo: telegram.CheckTo,
+		fields: []string{"url", "token", "to", "allow_private", "people"}, after: chatDelay, checkTo: telegram.CheckTo,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			return telegram.New(string(c.Token), string(c.URL), c.AllowPrivate)
 		},
@@ -164,7 +164,7 @@ func (c *Channel) build(on *ground) (channel.Channel, *channel.FieldError) {
 	given := map[string]bool{
 		"url": c.URL != "", "secrets": len(c.Secrets) > 0, "allow_private": c.AllowPrivate, "token": c.Token != "",
 		"user": c.User != "", "password": c.Password != "", "from": c.From != "", "to": c.To != "",
-		"redact": len(c.Redact) > 0,
+		"redact": len(c.Redact) > 0, "people": len(c.People) > 0, "signing_secret": c.SigningSecret != "", "listen": c.Listen != "",
 	}
 	for _, field := range slices.Sorted(maps.Keys(given)) {
 		if given[field] && !slices.Contains(t.fields, field) {

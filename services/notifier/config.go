@@ -74,11 +74,23 @@ type Channel struct {
 	SecretsFile  string `json:"secrets_file,omitempty"`
 	TokenFile    string `json:"token_file,omitempty"`
 	PasswordFile string `json:"password_file,omitempty"`
+	// People are who may press buttons here: accounts of the platform, and the users of
+	// the gateway that decide by them. Nobody else decides anything.
+	People []Account `json:"people,omitempty"`
+	// SigningSecret is what Slack signs presses with, Listen where they arrive.
+	SigningSecret Secret `json:"signing_secret,omitempty"`
+	Listen        string `json:"listen,omitempty"`
 	// Redact are the risks at which a push says only that something waits.
 	Redact []string `json:"redact,omitempty"`
 	// To is the address of recipients who have none of their own here, and of the
 	// channel itself where there are no routes.
 	To string `json:"to,omitempty"`
+}
+
+// Account is a person of a chat.
+type Account struct {
+	Account string `json:"account"` // the platform's id of it
+	User    string `json:"user"`    // the gateway's id of the person
 }
 
 // Secret is a text that is not shown when it is printed, logged or encoded. A
@@ -215,7 +227,7 @@ func (c *Config) policy() (*plan.Policy, error) {
 	}
 	for i, r := range p.Recipients {
 		for j, reach := range r.Channels {
-			if problem := decideProblem(reach.Decide, c.typeOf(reach.Channel)); problem != "" {
+			if problem := c.decideProblem(reach); problem != "" {
 				return nil, &ConfigError{Field: fmt.Sprintf("recipients[%d].channels[%d].decide", i, j), Err: errors.New(problem)}
 			}
 		}
@@ -250,6 +262,9 @@ func (c *Config) check() error {
 			return fail(at+"name", "after and reminder count only where there are no routes")
 		}
 		names[ch.Name] = true
+		if field, problem := ch.checkPeople(); problem != "" {
+			return fail(at+field, "%s", problem)
+		}
 		built, err := ch.build(&ground{logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return &ConfigError{Field: at + err.Field, Err: errors.New(err.Problem)}
@@ -297,20 +312,9 @@ func (c *Config) types() map[string]string {
 	return out
 }
 
-// decideProblem says what is wrong with a way to decide in a channel of a type.
-func decideProblem(decide, typ string) string {
-	switch {
-	case decide == plan.DecideLink && typ == TypeLog:
-		return "a log is no place for a link by which whoever reads it decides"
-	case decide == plan.DecideButtons && typ != TypePush:
-		return "there are no buttons in a channel of the type " + typ
-	}
-	return ""
-}
-
 // calls reports whether a channel has to call the gateway.
 func (c *Config) calls() bool {
-	return slices.ContainsFunc(c.channels(), func(ch Channel) bool { return ch.Type == TypePush })
+	return slices.ContainsFunc(c.channels(), func(ch Channel) bool { return ch.Type == TypePush || len(ch.People) > 0 })
 }
 
 // typeOf is the type of the channel of that name.

@@ -29,6 +29,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
+	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 	"github.com/banksman/banksman/services/notifier/internal/channel/push"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
@@ -89,7 +90,8 @@ type Notifier struct {
 	tenant string
 	lanes  int
 	built  []channel.Channel // closed by Close
-	desk   *bus.Client       // nil where the gateway need not be called
+	listen []func(context.Context) error
+	desk   *bus.Client // nil where the gateway need not be called
 	close  sync.Once
 	counts *metrics.Metrics
 	// missing: the consumer of the events cannot be reached.
@@ -132,6 +134,17 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
+	replica := rand.Text()
+	for name, p := range o.Config.listeners(built) {
+		d := &press.Desk{
+			Gateway: func() press.Gateway { return n.desk }, People: o.Config.people(name), Logger: log.With("channel", name),
+			Hold: func(ctx context.Context) (bool, error) {
+				now := clock.Now()
+				return n.ledger.Hold(ctx, name, replica, now, now.Add(press.HoldFor))
+			},
+		}
+		n.listen = append(n.listen, func(ctx context.Context) error { return p.Listen(ctx, d) })
+	}
 	asking, built, err := o.Config.asking(asks{
 		source: eventSource(base, n.tenant), tenant: n.tenant, clock: clock.Now,
 		gateway: func() decider.Gateway { return n.desk },
@@ -161,7 +174,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	n.counts = metrics.New(n.Health, append(slices.Sorted(maps.Keys(channelTypes)), typeDecider)...)
 	n.engine = engine.New(engine.Options{
 		Metrics: n.counts,
-		Logger:  log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: rand.Text(), Lease: cmp.Or(o.Lease, DefaultLease),
+		Logger:  log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: replica, Lease: cmp.Or(o.Lease, DefaultLease),
 		Link: func(key string) string {
 			switch {
 			case base == "":
@@ -232,6 +245,9 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 	g := run.NewGroup(ctx)
 	g.Go("engine", n.engine.Run)
+	for _, listen := range n.listen {
+		g.Go("presses", listen)
+	}
 	g.Go("answers", n.answer)
 	g.Go("events", func(ctx context.Context) error {
 		return source.Run(ctx, source.Options{

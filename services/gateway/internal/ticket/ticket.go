@@ -84,7 +84,7 @@ type Ticket struct {
 	Key    string `json:"key"` // the interaction's
 	Digest string `json:"digest"`
 	Shown  string `json:"shown,omitempty"`
-	// DenyOnly: too much to be shown above a button, so none lets it go on.
+	// DenyOnly: too much to be shown above a button, or too grave, so none lets it go on.
 	DenyOnly  bool      `json:"deny_only,omitempty"`
 	People    []string  `json:"people"`
 	Recipient string    `json:"recipient"`
@@ -204,7 +204,11 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 		t.Shown = ix.Body.Shown
 	}
 	if in.Via != wire.TicketLink && slices.Contains(out.Decisions, hitl.VerbAllow) {
-		out.Text = text(ix.Body)
+		// A button is pressed in passing, so what is grave is looked at first, whoever
+		// the presser is known to be.
+		if out.Text = text(ix.Body); !permit.Enough(permit.AssuranceLink, ix.Risk) {
+			out.Text = ""
+		}
 		if t.DenyOnly = out.Text == ""; t.DenyOnly {
 			out.Decisions = []string{hitl.VerbDeny}
 		}
@@ -330,7 +334,7 @@ func (b *Book) decide(ctx context.Context, u Use) *wire.Receipt {
 		return told(hitl.DigestMismatch, "this is not the request that was told; nothing was decided")
 	}
 	if t.DenyOnly && u.Decision == hitl.VerbAllow {
-		return told(hitl.Forbidden, "this is too long to be approved by a button: open it")
+		return told(hitl.Forbidden, "this is too long or too grave to be approved by a button: open it")
 	}
 	if u.AsTold {
 		u.Digest = t.Digest

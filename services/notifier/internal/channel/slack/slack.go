@@ -13,6 +13,7 @@ package slack
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -34,7 +35,8 @@ const (
 // message is what both ways send.
 type message struct {
 	Channel     string `json:"channel,omitempty"`
-	TS          string `json:"ts,omitempty"` // of the message to change
+	TS          string `json:"ts,omitempty"`   // of the message to change
+	User        string `json:"user,omitempty"` // who alone sees it
 	Text        string `json:"text"`
 	Blocks      []any  `json:"blocks,omitempty"`
 	Mrkdwn      bool   `json:"mrkdwn"`
@@ -88,6 +90,7 @@ func compose(a *channel.Alert, marked bool) message {
 		link := object{Type: "mrkdwn", Text: "<" + strings.ReplaceAll(escape(w.Link), "|", "%7C") + "|" + w.Label + ">"}
 		m.Blocks = append(m.Blocks, block{Type: "section", Text: &link})
 	}
+	m.Blocks = append(m.Blocks, buttons(a)...)
 	return m
 }
 
@@ -104,16 +107,17 @@ const asText = "taken as plain text, because Slack refused the blocks"
 
 // Bot posts with a bot's token.
 type Bot struct {
-	url    string
-	head   http.Header
-	client *web.Client
+	url     string
+	head    http.Header
+	client  *web.Client
+	buttons Buttons
 }
 
 var _ channel.Updater = (*Bot)(nil)
 
 // NewBot checks the options. url is empty for DefaultURL. The error, if any, is
 // a *channel.FieldError.
-func NewBot(token, url string, private bool) (*Bot, error) {
+func NewBot(token, url string, private bool, b Buttons) (*Bot, error) {
 	url = cmp.Or(url, DefaultURL)
 	if _, err := web.Check("url", url, private); err != nil {
 		return nil, err
@@ -121,7 +125,15 @@ func NewBot(token, url string, private bool) (*Bot, error) {
 	if token == "" {
 		return nil, &channel.FieldError{Field: "token", Problem: "missing: a bot's token (xoxb-...)"}
 	}
-	return &Bot{strings.TrimRight(url, "/"), http.Header{"Authorization": {"Bearer " + token}}, web.New(private)}, nil
+	if (b.Secret == "") != (b.Listen == "") {
+		return nil, &channel.FieldError{Field: "listen", Problem: "and signing_secret belong together: where Slack's requests arrive, and how they are known"}
+	}
+	if b.Listen != "" {
+		if _, _, err := net.SplitHostPort(b.Listen); err != nil {
+			return nil, &channel.FieldError{Field: "listen", Problem: "not an address such as 127.0.0.1:8090"}
+		}
+	}
+	return &Bot{strings.TrimRight(url, "/"), http.Header{"Authorization": {"Bearer " + token}}, web.New(private), b}, nil
 }
 
 var conversation = regexp.MustCompile(`^(#?[a-z0-9][a-z0-9_.-]{0,79}|[A-Z][A-Z0-9]{4,30})$`)

@@ -44,7 +44,7 @@ func read(t *testing.T, _ *http.Request, body []byte) (got channeltest.Received)
 
 func bot(t *testing.T, url string) channel.Channel {
 	t.Helper()
-	b, err := NewBot(token, url+"/api/", true)
+	b, err := NewBot(token, url+"/api/", true, Buttons{})
 	require.NoError(t, err)
 	return b
 }
@@ -175,9 +175,9 @@ func TestErrorsOfSlack(t *testing.T) {
 
 func TestNewNamesTheField(t *testing.T) {
 	t.Parallel()
-	_, err := NewBot("", "", false)
+	_, err := NewBot("", "", false, Buttons{})
 	require.ErrorContains(t, err, "token: missing")
-	_, err = NewBot("t", "http://slack.test", false)
+	_, err = NewBot("t", "http://slack.test", false, Buttons{})
 	require.ErrorContains(t, err, "url: must begin with https")
 	_, err = NewHook("", false)
 	require.ErrorContains(t, err, "url: missing")

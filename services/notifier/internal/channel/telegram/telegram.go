@@ -78,6 +78,7 @@ type message struct {
 	Preview  struct {
 		Off bool `json:"is_disabled"`
 	} `json:"link_preview_options"`
+	Buttons *keyboard `json:"reply_markup,omitempty"`
 }
 
 // builder puts a text together and keeps where what stands.
@@ -100,8 +101,16 @@ func (b *builder) add(kind, s string) {
 func compose(a *channel.Alert, marked bool) (m message) {
 	w := words.Of(a)
 	m.Preview.Off = true
+	m.Buttons = buttons(a)
+	asked := ""
+	if a.Act != nil && a.Act.Allow {
+		asked = a.Act.Text
+	}
 	if !marked {
 		m.Text = w.Plain()
+		if asked != "" {
+			m.Text += "\nWhat is asked:\n" + asked
+		}
 		return m
 	}
 	var b builder
@@ -117,6 +126,10 @@ func compose(a *channel.Alert, marked bool) (m message) {
 	for _, f := range w.Facts {
 		b.add("", "\n"+f.Name+": ")
 		b.add("code", f.Value)
+	}
+	if asked != "" {
+		b.add("", "\nWhat is asked:\n")
+		b.add("pre", asked)
 	}
 	if w.Link != "" {
 		b.add("", "\n"+w.Label+": "+w.Link)

@@ -1,0 +1,194 @@
+package slack
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/press"
+)
+
+const (
+	// maxAge is how old a signed request may be: an older one may be a recording.
+	maxAge = 5 * time.Minute
+	// maxPayload bounds what is read; a payload repeats the message.
+	maxPayload = 1 << 20
+	maxPresses = 16 // that are worked on at a time
+	// Path is where Slack sends what was pressed.
+	Path = "/slack"
+)
+
+// Buttons is how presses come in.
+type Buttons struct {
+	// Secret is the app's signing secret; Listen is where Slack's requests arrive.
+	Secret, Listen string
+	Clock          func() time.Time
+}
+
+type element struct {
+	Type    string   `json:"type"`
+	Action  string   `json:"action_id"`
+	Text    object   `json:"text"`
+	Value   string   `json:"value"`
+	Style   string   `json:"style,omitempty"`
+	Confirm *confirm `json:"confirm,omitempty"`
+}
+
+type confirm struct {
+	Title   object `json:"title"`
+	Text    object `json:"text"`
+	Confirm object `json:"confirm"`
+	Deny    object `json:"deny"`
+}
+
+type actions struct {
+	Type     string    `json:"type"`
+	ID       string    `json:"block_id"`
+	Elements []element `json:"elements"`
+}
+
+// buttons are the blocks by which one decides; nil: there are none. What is asked
+// stands above a button to approve.
+func buttons(a *channel.Alert) []any {
+	if a.Act == nil {
+		return nil
+	}
+	var out []any
+	row := actions{Type: "actions", ID: "decide", Elements: []element{{Type: "button", Action: hitl.VerbDeny, Text: plain("Deny"), Value: a.Act.Token, Style: "danger"}}}
+	if a.Act.Allow {
+		text := plain("What is asked:\n" + a.Act.Text)
+		out = append(out, block{Type: "section", Text: &text})
+		row.Elements = append(row.Elements, element{
+			Type: "button", Action: hitl.VerbAllow, Text: plain("Approve"), Value: a.Act.Token,
+			Confirm: &confirm{plain("Approve?"), plain("The agent goes on with what stands above."), plain("Approve"), plain("Back")},
+		})
+	}
+	return append(out, row)
+}
+
+// Listen takes what is pressed, until ctx ends.
+//
+//	https://docs.slack.dev/authentication/verifying-requests-from-slack
+//	https://docs.slack.dev/reference/interaction-payloads/block_actions-payload
+func (b *Bot) Listen(ctx context.Context, d *press.Desk) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", b.buttons.Listen)
+	if err != nil {
+		return err
+	}
+	return b.serve(ctx, l, d)
+}
+
+// serve closes l.
+func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, maxPresses)
+	srv := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p, status := b.read(r)
+			if p == nil {
+				w.WriteHeader(status)
+				return
+			}
+			// Slack waits three seconds only: it hears that the press has arrived, and
+			// whoever pressed hears what came of it.
+			select {
+			case slots <- struct{}{}:
+			default:
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				said := d.Take(ctx, p.Press)
+				if err := b.tell(ctx, p, said); err != nil && ctx.Err() == nil {
+					d.Logger.Info("a receipt did not reach whoever pressed", "error", err)
+				}
+			})
+		}),
+	}
+	stop := context.AfterFunc(ctx, func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if srv.Shutdown(end) != nil {
+			_ = srv.Close()
+		}
+	})
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// pressed is a press with where it was made.
+type pressed struct {
+	press.Press
+	channel string
+}
+
+// read checks a request and reads it; nil: it is none of Slack's, and the status says so.
+func (b *Bot) read(r *http.Request) (*pressed, int) {
+	if r.Method != http.MethodPost || r.URL.Path != Path {
+		return nil, http.StatusNotFound
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxPayload+1))
+	if err != nil || len(body) > maxPayload {
+		return nil, http.StatusRequestEntityTooLarge
+	}
+	stamp := r.Header.Get("X-Slack-Request-Timestamp")
+	sec, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil || b.buttons.Clock().Sub(time.Unix(sec, 0)).Abs() > maxAge {
+		return nil, http.StatusUnauthorized
+	}
+	mac := hmac.New(sha256.New, []byte(b.buttons.Secret))
+	mac.Write([]byte("v0:" + stamp + ":"))
+	mac.Write(body)
+	if want := "v0=" + hex.EncodeToString(mac.Sum(nil)); !hmac.Equal([]byte(want), []byte(r.Header.Get("X-Slack-Signature"))) {
+		return nil, http.StatusUnauthorized
+	}
+	form, err := url.ParseQuery(string(body))
+	var p struct {
+		Type    string
+		User    struct{ ID string }
+		Channel struct{ ID string }
+		Actions []struct {
+			Action string `json:"action_id"`
+			Block  string `json:"block_id"`
+			Value  string
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(form.Get("payload")), &p)
+	}
+	switch {
+	case err != nil:
+		return nil, http.StatusBadRequest
+	case p.Type != "block_actions" || len(p.Actions) != 1 || p.Actions[0].Block != "decide":
+		return nil, http.StatusOK // something else of the app
+	}
+	a := p.Actions[0]
+	return &pressed{press.Press{Account: p.User.ID, Token: a.Value, Decision: a.Action}, p.Channel.ID}, 0
+}
+
+// tell shows a text to whoever pressed, and to nobody else.
+//
+//	https://docs.slack.dev/reference/methods/chat.postEphemeral
+func (b *Bot) tell(ctx context.Context, p *pressed, said string) error {
+	_, _, err := b.call(ctx, "chat.postEphemeral", message{Channel: p.channel, User: p.Account, Text: escape(said)})
+	return err
+}

@@ -1,0 +1,139 @@
+package telegram
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/channel/press"
+	"github.com/banksman/banksman/services/notifier/internal/channel/words"
+)
+
+const (
+	// pollFor is how long Telegram holds a question for what was pressed, in seconds;
+	// shorter than what a call may take.
+	pollFor  = 7
+	maxPolls = 5 // presses of one answer
+	// pauses after what went wrong, or while another replica listens
+	shortPause = time.Second
+	longPause  = 15 * time.Second
+	maxAnswer  = 200 // characters that are shown to whoever pressed
+)
+
+// button is one below a message. Its data have at most 64 bytes, which a decision and
+// the token of a ticket fit.
+type button struct {
+	Text string `json:"text"`
+	Data string `json:"callback_data"`
+}
+
+type keyboard struct {
+	Rows [][]button `json:"inline_keyboard"`
+}
+
+// buttons are those of a message; nil: it has none, or loses those it had.
+func buttons(a *channel.Alert) *keyboard {
+	if a.Act == nil {
+		return nil
+	}
+	row := []button{{"Deny", hitl.VerbDeny + ":" + a.Act.Token}}
+	if a.Act.Allow {
+		row = append(row, button{"Approve", hitl.VerbAllow + ":" + a.Act.Token})
+	}
+	return &keyboard{[][]button{row}}
+}
+
+type update struct {
+	ID    int64 `json:"update_id"`
+	Press *struct {
+		ID   string
+		From struct{ ID int64 }
+		Data string
+	} `json:"callback_query"`
+}
+
+// Listen takes what is pressed below the bot's messages, until ctx ends. Telegram keeps
+// what nobody has asked for, for a day, and lets one at a time ask.
+//
+//	https://core.telegram.org/bots/api#getupdates
+//	https://core.telegram.org/bots/api#answercallbackquery
+func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
+	var offset int64
+	for ctx.Err() == nil {
+		mine, err := d.Hold(ctx)
+		if err != nil || !mine {
+			wait(ctx, shortPause)
+			continue
+		}
+		list, err := c.poll(ctx, offset)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.Logger.Warn("what was pressed cannot be asked for; trying again", "error", err)
+			}
+			wait(ctx, longPause)
+			continue
+		}
+		for _, u := range list {
+			if p := u.Press; p != nil {
+				decision, token, _ := strings.Cut(p.Data, ":")
+				said := d.Take(ctx, press.Press{Account: strconv.FormatInt(p.From.ID, 10), Token: token, Decision: decision})
+				c.answer(ctx, d, p.ID, said)
+			}
+			// What was taken is not told again from the next question on.
+			offset = u.ID + 1
+		}
+	}
+	return nil
+}
+
+func (c *Channel) poll(ctx context.Context, offset int64) ([]update, error) {
+	resp, err := c.client.JSON(ctx, http.MethodPost, c.url+"/getUpdates", nil, map[string]any{
+		"offset": offset, "timeout": pollFor, "limit": maxPolls, "allowed_updates": []string{"callback_query"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		OK     bool
+		Result []update
+	}
+	if p := resp.Problem(); p != nil {
+		if resp.Status == http.StatusConflict {
+			p.Text += ": another program asks for this bot's updates, or it has a webhook"
+		}
+		return nil, p
+	}
+	if !resp.Read(&answer) || !answer.OK {
+		return nil, fmt.Errorf("no answer of Telegram")
+	}
+	return answer.Result, nil
+}
+
+// answer tells whoever pressed what came of it, and nobody else.
+func (c *Channel) answer(ctx context.Context, d *press.Desk, id, said string) {
+	resp, err := c.client.JSON(ctx, http.MethodPost, c.url+"/answerCallbackQuery", nil, map[string]any{
+		"callback_query_id": id, "text": words.Cut(said, maxAnswer), "show_alert": true,
+	})
+	if err == nil {
+		if p := resp.Problem(); p != nil {
+			err = p
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		d.Logger.Info("a receipt did not reach whoever pressed", "error", err)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
