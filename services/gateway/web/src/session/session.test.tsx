@@ -173,6 +173,23 @@ describe("session view", () => {
     await waitFor(() => expect(screen.getByTestId<HTMLTextAreaElement>("message-input").value).toBe(""));
   });
 
+  it("another file beside the same words is another message: a repeat of the first would be taken for it", async () => {
+    const { h, user, push } = open();
+    await waitFor(() => expect(screen.getByTestId("attach")).toBeEnabled());
+    await user.type(screen.getByTestId("message-input"), "look{Enter}");
+    const first = lastOf(h, "send_message")!;
+    push({ type: "receipt", ref: first.ref, status: "unavailable", error: "no worker" });
+    await screen.findByText("no worker");
+    await user.upload(screen.getByTestId("attach"), new File(["PNG"], "a.png", { type: "image/png" }));
+    await user.click(await screen.findByRole("button", { name: "Remove a.png" }));
+    await user.upload(screen.getByTestId("attach"), new File(["PNG2"], "b.png", { type: "image/png" }));
+    await screen.findByText("b.png");
+    await user.click(screen.getByTestId("message-send"));
+    const second = lastOf(h, "send_message")!;
+    expect(second.attachments?.map((f) => f.name)).toEqual(["b.png"]);
+    expect(second.command_id).not.toBe(first.command_id);
+  });
+
   it("D1-40: what is typed on while a message is on its way is the next message", async () => {
     const { h, user, push } = open();
     await user.type(screen.getByTestId("message-input"), "hello{Enter}");
