@@ -317,16 +317,6 @@ func (c *Config) calls() bool {
 	return slices.ContainsFunc(c.channels(), func(ch Channel) bool { return ch.Type == TypePush || len(ch.People) > 0 })
 }
 
-// typeOf is the type of the channel of that name.
-func (c *Config) typeOf(name string) string {
-	for _, ch := range c.channels() {
-		if ch.Name == name {
-			return ch.Type
-		}
-	}
-	return ""
-}
-
 // channels are the configured ones, or the default.
 func (c *Config) channels() []Channel {
 	if len(c.Channels) == 0 {

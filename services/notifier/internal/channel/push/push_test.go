@@ -160,7 +160,10 @@ func vapid(r *http.Request) error {
 		return raw
 	}
 	point := d(k)
-	key := &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(point[1:33]), Y: new(big.Int).SetBytes(point[33:])}
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	if err != nil {
+		return err
+	}
 	sig := d(parts[2])
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if len(sig) != 64 || !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {

@@ -23,11 +23,10 @@ import (
 
 // service keeps presses until they are asked for, as Telegram does.
 type service struct {
-	mu     sync.Mutex
-	queue  []map[string]any
-	broken bool
-	polls  chan int64 // offsets
-	told   chan string
+	mu    sync.Mutex
+	queue []map[string]any
+	polls chan int64 // offsets
+	told  chan string
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
