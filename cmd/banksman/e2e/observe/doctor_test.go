@@ -132,7 +132,7 @@ func TestDoctorOfATeam(t *testing.T) {
 	require.Eventually(t, func() bool { // until all of them listen
 		healthy, found := tm.doctor(all...)
 		return healthy && len(found) == 0
-	}, patience, tick, "%v", func() any { _, found := tm.doctor(all...); return found }())
+	}, patience, tick)
 	require.Equal(t, before, tm.picture(), "it writes no file")
 	after := g.scrape()
 	for name, v := range stored {
@@ -338,7 +338,7 @@ func TestDoctorOfUp(t *testing.T) {
 	require.Eventually(t, func() bool {
 		healthy, found := tm.doctor()
 		return healthy && len(found) == 0
-	}, patience, tick, "%v", func() any { _, found := tm.doctor(); return found }())
+	}, patience, tick)
 	p.kill()
 	tm.finds("server", "cannot be reached", "banksman up")
 	tm.finds("address", "cannot be reached", "start the gateway")

@@ -35,6 +35,9 @@ func (p plan) streams() journal.Config {
 	return c
 }
 
+// fewBytes is what a large disk may have left before it counts as nearly full.
+const fewBytes = 8 << 30
+
 // files looks at what lies on this machine's disk.
 func (p *patient) files() {
 	const check = "files"
@@ -80,8 +83,8 @@ func (p *patient) files() {
 	switch {
 	case size == 0:
 		p.skip("disk", "the disk of the server's store cannot be seen from here")
-	case free < size/10:
-		p.bad("disk", "make room on it, but never delete files in the store directory", "the disk with %s has %d MiB left, less than a tenth", store, free>>20)
+	case free < size/10 && free < fewBytes:
+		p.bad("disk", "make room on it, but never delete files in the store directory", "the disk with %s has %d MiB left, less than a tenth of it and than 8 GiB", store, free>>20)
 	default:
 		p.ok("disk", "%d GiB are left for %s", free>>30, store)
 	}
