@@ -33,6 +33,9 @@ type TicketCall struct {
 	Channel   string `json:"channel"`
 	// Via is what a person decides by: TicketLink, TicketChat or TicketPush.
 	Via string `json:"via"`
+	// Token is what the token is to be, so that who calls again has the same one: 32
+	// bytes that nobody else knows, in the form of TicketReply's. Empty: a new one.
+	Token string `json:"token,omitempty"`
 }
 
 // What a ticket is given away by.

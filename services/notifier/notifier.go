@@ -3,7 +3,10 @@ package notifier
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +91,7 @@ type Notifier struct {
 	types  map[string]string // of channels and deciders, by name
 	clock  Clock
 	tenant string
+	seed   []byte // of the credentials; makes the tokens of tickets
 	lanes  int
 	built  []channel.Channel // closed by Close
 	listen []func(context.Context) error
@@ -120,7 +124,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Notifier{log: log, tenant: o.Credentials.Tenant, policy: policy, types: o.Config.types()}
+	n := &Notifier{log: log, tenant: o.Credentials.Tenant, seed: []byte(o.Credentials.Seed), policy: policy, types: o.Config.types()}
 	clock := o.Clock
 	if clock == nil {
 		clock = timer.System{}
@@ -191,8 +195,14 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	return n, nil
 }
 
-// ticket has the gateway make what somebody decides by.
-func (n *Notifier) ticket(ctx context.Context, call wire.TicketCall) (*wire.TicketReply, error) {
+// ticket has the gateway make what somebody decides by. Its token follows from the
+// message's id and a secret that all replicas have and nothing else: so a message that
+// is sent again is the same to the last byte, and no ledger holds what it takes to
+// decide, not even sealed.
+func (n *Notifier) ticket(ctx context.Context, id string, call wire.TicketCall) (*wire.TicketReply, error) {
+	mac := hmac.New(sha256.New, n.seed)
+	mac.Write([]byte("banksman ticket v1\x00" + id)) // never fails
+	call.Token = wire.TicketPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 	var out wire.TicketReply
 	err := n.desk.Call(ctx, wire.VerbTicket, call, &out)
 	var refused *bus.ServiceError

@@ -153,6 +153,9 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	if n := len(in.People); n == 0 || n > maxPeople || n > 1 && in.Via != wire.TicketChat {
 		bad("people", "must be one for a link or a push, 1 to 100 for a chat")
 	}
+	if in.Token != "" && !wellFormed(in.Token) {
+		bad("token", "is not the token of a ticket")
+	}
 	for field, v := range map[string]string{"recipient": in.Recipient, "channel": in.Channel} {
 		if !subject.ValidToken(v) {
 			bad(field, "is not a token")
@@ -213,14 +216,26 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 			out.Decisions = []string{hitl.VerbDeny}
 		}
 	}
-	var raw [32]byte
-	rand.Read(raw[:]) // never fails since Go 1.24
-	token := wire.TicketPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
+	token := in.Token
+	if token == "" {
+		var raw [32]byte
+		rand.Read(raw[:]) // never fails since Go 1.24
+		token = wire.TicketPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
+	}
 	data, err := json.Marshal(t)
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		_, err = b.kv.Create(call, hash(token), data)
 		cancel()
+	}
+	if in.Token != "" && errors.Is(err, jetstream.ErrKeyExists) {
+		var have *Ticket
+		if have, err = b.Read(ctx, token); err == nil {
+			if !have.same(&t) {
+				return refuse(hitl.Forbidden, "the token is that of another ticket")
+			}
+			out.ExpiresAt = have.ExpiresAt // asked for again
+		}
 	}
 	if err != nil {
 		b.log.Warn("no ticket made", "interaction", in.Key, "error", err)
@@ -234,6 +249,11 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	}
 	b.log.Debug("ticket made", "interaction", in.Key, "recipient", in.Recipient, "channel", in.Channel)
 	return out, nil
+}
+
+// same reports whether both are for the same people to decide the same.
+func (t *Ticket) same(u *Ticket) bool {
+	return t.Key == u.Key && t.Digest == u.Digest && t.Via == u.Via && t.Recipient == u.Recipient && t.Channel == u.Channel && slices.Equal(t.People, u.People)
 }
 
 // hash names a ticket in the bucket.

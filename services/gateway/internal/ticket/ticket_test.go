@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,44 @@ func mint(t *testing.T, b *ticket.Book, via string, ids ...string) string {
 
 func use(token, via, person, decision string) ticket.Use {
 	return ticket.Use{Token: token, Via: via, Person: person, Response: hitl.Response{Digest: "d", Decision: decision}}
+}
+
+// Who asks again for a token of its own making gets the same ticket, and nobody gets
+// another one under it.
+func TestATicketThatIsAskedForAgainIsTheSame_B57(t *testing.T) {
+	t.Parallel()
+	e, c := &engine{say: hitl.Accepted}, &clock{at: time.Now()}
+	one, two := books(t, e, c)
+	in := wire.TicketCall{
+		Key: key, People: []string{"ada"}, Recipient: "ops", Channel: "chat", Via: wire.TicketLink,
+		Token: wire.TicketPrefix + strings.Repeat("A", 43),
+	}
+	first, refused := one.Mint(t.Context(), "default", in)
+	require.Nil(t, refused)
+	require.Equal(t, in.Token, first.Token)
+	again, refused := two.Mint(t.Context(), "default", in)
+	require.Nil(t, refused)
+	require.Equal(t, first, again)
+	for name, change := range map[string]func(*wire.TicketCall){
+		"another recipient": func(in *wire.TicketCall) { in.Recipient = "bob" },
+		"another channel":   func(in *wire.TicketCall) { in.Channel = "mail" },
+		"another way":       func(in *wire.TicketCall) { in.Via = wire.TicketChat },
+	} {
+		other := in
+		change(&other)
+		_, refused = two.Mint(t.Context(), "default", other)
+		require.NotNil(t, refused, name)
+		require.Equal(t, "the token is that of another ticket", refused.Error, name)
+	}
+	for _, bad := range []string{"x", wire.TicketPrefix + "AAAA", strings.Repeat("A", 43)} {
+		other := in
+		other.Token = bad
+		_, refused = one.Mint(t.Context(), "default", other)
+		require.NotNil(t, refused, bad)
+		require.Equal(t, string(hitl.BadInput), refused.Code, bad)
+	}
+	require.Equal(t, hitl.Accepted, one.Decide(t.Context(), use(in.Token, wire.TicketLink, "", "deny")).Status)
+	require.Equal(t, hitl.Forbidden, two.Decide(t.Context(), use(in.Token, wire.TicketLink, "", "allow")).Status, "it is used once all the same")
 }
 
 // A token stands for the one decision it was used for first, on whichever gateway,

@@ -179,8 +179,9 @@ func (l *lane) sendOnce(ctx context.Context, a channel.Alert, earlier []channel.
 // ticketLimit bounds the making of a link by which somebody decides.
 const ticketLimit = 3 * time.Second
 
-// ticket makes what the recipient decides by, a link or what buttons need, for one
-// attempt: it is kept nowhere. Where there is none the message has the usual link.
+// ticket makes what the recipient decides by, a link or what buttons need: the same at
+// every attempt of the message, and kept nowhere. Where there is none the message has the
+// usual link.
 func (l *lane) ticket(ctx context.Context, a *channel.Alert) {
 	if l.Via == "" || a.Type != channel.Opened && a.Type != channel.Reminder {
 		return
@@ -188,7 +189,7 @@ func (l *lane) ticket(ctx context.Context, a *channel.Alert) {
 	ctx, cancel := context.WithTimeout(ctx, ticketLimit)
 	defer cancel()
 	name, ch, _ := strings.Cut(l.Name, "/")
-	t, err := l.e.Ticket(ctx, wire.TicketCall{Key: a.Key, People: l.People, Recipient: name, Channel: ch, Via: l.Via})
+	t, err := l.e.Ticket(ctx, a.ID, wire.TicketCall{Key: a.Key, People: l.People, Recipient: name, Channel: ch, Via: l.Via})
 	switch {
 	case err != nil:
 		l.e.Logger.Warn("a message goes out without what one decides by", "channel", l.Name, "interaction", a.Key, "error", err)

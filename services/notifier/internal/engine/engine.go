@@ -72,8 +72,9 @@ type Options struct {
 	Link  func(key string) string
 	Lease time.Duration
 	// Ticket makes what somebody decides an interaction by who is told of it; nil:
-	// there is nothing to decide. Only where a Route decides.
-	Ticket func(ctx context.Context, call wire.TicketCall) (*wire.TicketReply, error)
+	// there is nothing to decide. Only where a Route decides. id is the message's, and
+	// what is made the same for an equal one.
+	Ticket func(ctx context.Context, id string, call wire.TicketCall) (*wire.TicketReply, error)
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
 }
