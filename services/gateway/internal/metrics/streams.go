@@ -49,6 +49,7 @@ func (l streamLooker) Collect(c chan<- prometheus.Metric) {
 	for _, name := range []string{
 		journal.Requests, journal.Decisions, journal.Events, journal.Transcripts, journal.Work,
 		"KV_" + journal.SessionsBucket, "KV_" + journal.UsersBucket, "KV_" + journal.RulesBucket, "KV_" + journal.TicketsBucket,
+		"KV_" + journal.PushBucket,
 	} {
 		if err := l.stream(ctx, name, c); err != nil {
 			ok = 0
