@@ -158,3 +158,18 @@ test("a request's page says who was told of it", async ({ app, asker }) => {
   await expect(told).toContainText(/Next: log|log/);
   await clean(page, "who was told", { pictures: true });
 });
+
+test("a terminal that asks to sign in, and was left alone, stands over nothing that decides B-60", async ({ app, product, asker }) => {
+  const { page } = app;
+  const asked = await asker.ask(inSession(command("deploy"), SESSION));
+  await app.card(asked).isWhole();
+  product.command("login", "--cli");
+  const dialog = page.getByRole("dialog", { name: "A terminal asks to sign in as you" });
+  await expect(dialog).toBeVisible();
+  const box = (await dialog.boundingBox())!;
+  const main = (await page.locator("main").boundingBox())!;
+  expect(box.x + box.width).toBeLessThanOrEqual(main.x);
+  await clean(page, "a terminal asks to sign in", { pictures: true });
+  await app.card(asked).approve.click();
+  await app.card(asked).is("confirmed");
+});

@@ -35,14 +35,15 @@ function Confirm({ code, name }: { code: string; name: string }) {
       setProblem(e instanceof Error ? e.message : String(e));
     });
   };
+  // Where there is room it stands over the list of sessions, and covers nothing that decides.
   return (
-    <div role="dialog" aria-label="A terminal asks to sign in as you" data-testid="cli-login" className="enter fixed right-3 bottom-3 left-3 z-30 rounded-2xl border border-edge/60 bg-card p-5 shadow-card max-md:bottom-20 md:left-auto md:w-96">
+    <div role="dialog" aria-label="A terminal asks to sign in as you" data-testid="cli-login" className="enter fixed right-3 bottom-3 left-3 z-30 rounded-2xl border border-edge/60 bg-card p-5 shadow-card max-md:bottom-20 md:right-auto md:w-60 md:p-4">
       <p className="flex items-center gap-2.5 font-semibold"><SquareTerminal size={18} aria-hidden />A terminal asks to sign in as you</p>
       <p className="mt-1 text-sm text-soft">{name ? <>It calls itself <span className="verbatim font-medium text-ink">{name}</span>. </> : null}Allow it only if your terminal shows exactly this code:</p>
       <p className="mt-3 rounded-xl bg-code py-3 text-center font-mono text-2xl font-semibold tracking-widest text-code-ink">{code}</p>
       <p className="mt-2 text-[13px] text-faint">It may then decide in your name for some hours.</p>
       {problem !== "" && <p role="alert" className="mt-2 text-sm font-medium text-ink">{problem}</p>}
-      <div className={`mt-4 flex justify-between gap-2 ${fresh ? "pointer-events-none" : ""}`}>
+      <div className={`mt-4 flex flex-wrap justify-between gap-2 ${fresh ? "pointer-events-none" : ""}`}>
         <Button data-testid="cli-login-refuse" disabled={busy} onClick={() => answer(false)}>Refuse</Button>
         <Button look="solid" data-testid="cli-login-allow" disabled={busy} busy={busy} onClick={() => answer(true)}>The codes match, allow</Button>
       </div>
