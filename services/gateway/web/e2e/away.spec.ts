@@ -169,6 +169,10 @@ test("a terminal that asks to sign in, and was left alone, stands over nothing t
   const box = (await dialog.boundingBox())!;
   const main = (await page.locator("main").boundingBox())!;
   expect(box.x + box.width).toBeLessThanOrEqual(main.x);
+  for (const button of await dialog.getByRole("button").all()) {
+    const b = (await button.boundingBox())!;
+    expect(b.x + b.width).toBeLessThanOrEqual(box.x + box.width);
+  }
   await clean(page, "a terminal asks to sign in", { pictures: true });
   await app.card(asked).approve.click();
   await app.card(asked).is("confirmed");

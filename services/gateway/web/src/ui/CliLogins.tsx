@@ -44,8 +44,8 @@ function Confirm({ code, name }: { code: string; name: string }) {
       <p className="mt-2 text-[13px] text-faint">It may then decide in your name for some hours.</p>
       {problem !== "" && <p role="alert" className="mt-2 text-sm font-medium text-ink">{problem}</p>}
       <div className={`mt-4 flex flex-wrap justify-between gap-2 ${fresh ? "pointer-events-none" : ""}`}>
-        <Button data-testid="cli-login-refuse" disabled={busy} onClick={() => answer(false)}>Refuse</Button>
-        <Button look="solid" data-testid="cli-login-allow" disabled={busy} busy={busy} onClick={() => answer(true)}>The codes match, allow</Button>
+        <Button data-testid="cli-login-refuse" className="md:w-full" disabled={busy} onClick={() => answer(false)}>Refuse</Button>
+        <Button look="solid" data-testid="cli-login-allow" className="md:w-full md:px-2! md:whitespace-normal!" disabled={busy} busy={busy} onClick={() => answer(true)}>The codes match, allow</Button>
       </div>
     </div>
   );
