@@ -147,7 +147,8 @@ type ask struct {
 	raw     []byte
 	sent    bool   // a publish was tried
 	stored  bool   // the request is on the server
-	seq     uint64 // the sequence our own publish got; 0: an earlier asking's
+	seq     uint64 // the sequence our own publish got; 0: an earlier asking's, or it was left
+	left    bool   // our own publish was left for a gateway
 	looked  bool   // the record was read after the publish
 	alarmed bool
 	full    bool // the server had no room for it
@@ -159,7 +160,7 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	a.sent, a.stored, a.seq, a.looked, a.alarmed = false, false, 0, false, false
-	a.full = false
+	a.left, a.full = false, false
 
 	run, cancel := a.c.link.Bound(ctx)
 	defer cancel(nil)
@@ -231,7 +232,7 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 		return ans, err
 	}
 	if a.opened != nil {
-		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0})
+		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0 && !a.left})
 	}
 	return a.await(listening, inbox)
 }
@@ -269,18 +270,18 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 	var b link.Backoff
 	for {
 		a.sent = true
-		seq, err := a.c.link.Store(ctx, m)
+		seq, left, err := a.c.link.Send(ctx, m)
 		var conflict *link.ConflictError
 		switch {
 		case err == nil:
-			a.seq, a.stored = seq, true
+			a.seq, a.left, a.stored = seq, left, true
 			return nil, nil
 		case !errors.As(err, &conflict):
 			return nil, err
 		}
 		// Something is there: our own earlier try, an earlier asking, or a
 		// request that was decided meanwhile.
-		there, err := a.c.link.Read(ctx, streamRequests, subject.Request(a.ref))
+		there, err := a.there(ctx, left)
 		if err == nil {
 			a.stored = true
 			return nil, a.adopt(there)
@@ -298,6 +299,18 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 			return nil, errors.Join(err, conflict)
 		}
 	}
+}
+
+// there reads the request that is stored, which may have been left for a gateway.
+// That is read first: from there it comes to where it is stored.
+func (a *ask) there(ctx context.Context, left bool) (*nats.Msg, error) {
+	if left {
+		m, err := a.c.link.Read(ctx, streamMailbox, subject.Left(subject.Request(a.ref)))
+		if !errors.Is(err, ErrNotFound) {
+			return m, err
+		}
+	}
+	return a.c.link.Read(ctx, streamRequests, subject.Request(a.ref))
 }
 
 // adopt takes over a stored request that says the same as ours.
@@ -403,6 +416,12 @@ func (a *ask) glance(ctx context.Context) (*Answer, error) {
 // removed reports whether the request is no longer stored. False if that
 // cannot be found out now.
 func (a *ask) removed(ctx context.Context) bool {
+	if a.left {
+		_, err := a.c.link.Direct(ctx, streamMailbox, subject.Left(subject.Request(a.ref)))
+		if !errors.Is(err, ErrNotFound) {
+			return false
+		}
+	}
 	_, err := a.c.link.Direct(ctx, streamRequests, subject.Request(a.ref))
 	return errors.Is(err, ErrNotFound)
 }
@@ -573,7 +592,7 @@ func (c *Client) withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawa
 	if err != nil {
 		return err
 	}
-	return c.link.StoreOnce(ctx, subject.Withdraw(ref), data)
+	return c.link.SendOnce(ctx, subject.Withdraw(ref), data)
 }
 
 // Ack tells what became of a decision here: stage is one of hitl.Delivered,

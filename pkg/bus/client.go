@@ -14,6 +14,7 @@ import (
 // Streams that an owner reads from.
 const (
 	streamRequests    = "HITL_REQUESTS"
+	streamMailbox     = "HITL_MAILBOX"
 	streamDecisions   = "HITL_DECISIONS"
 	streamTranscripts = "HITL_TRANSCRIPTS"
 	streamWork        = "HITL_WORK"

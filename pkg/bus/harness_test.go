@@ -149,13 +149,14 @@ func (n *node) start(t *testing.T) {
 func (n *node) provision(t *testing.T, changes []streamChange) {
 	t.Helper()
 	once := jetstream.StreamConfig{MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
-	requests, decisions := once, once
+	requests, decisions, mailbox := once, once, once
+	mailbox.Name, mailbox.Subjects, mailbox.Retention = "HITL_MAILBOX", []string{"hitl.box.>"}, jetstream.WorkQueuePolicy
 	requests.Name, requests.Subjects = "HITL_REQUESTS", []string{"hitl.req.>", "hitl.cxl.>"}
 	requests.MaxMsgSize = 1<<20 + 64<<10
 	decisions.Name, decisions.Subjects = "HITL_DECISIONS", []string{"hitl.dec.>"}
 	decisions.RePublish = &jetstream.RePublish{Source: "hitl.dec.>", Destination: "hitl.inbox.>"}
 	for _, c := range []jetstream.StreamConfig{
-		requests, decisions,
+		requests, decisions, mailbox,
 		{Name: "HITL_TRANSCRIPTS", Subjects: []string{"hitl.ack.>", "hitl.evt.>", "hitl.ses.>"}},
 		{Name: "HITL_WORK", Subjects: []string{"hitl.work.>"}, Retention: jetstream.WorkQueuePolicy},
 	} {

@@ -31,6 +31,7 @@ type MemoryJournal struct {
 	streams map[string]*memoryStream
 	intake  *memoryDurable
 	sweeper *memoryDurable
+	mailbox *memoryDurable
 }
 
 var _ journal.Journal = (*MemoryJournal)(nil)
@@ -44,6 +45,7 @@ type memoryStream struct {
 
 type memoryDurable struct {
 	stream *memoryStream
+	queue  bool   // what is acknowledged is removed
 	next   uint64 // the lowest sequence that was never delivered
 	open   map[uint64]*memoryDelivery
 }
@@ -66,11 +68,12 @@ func NewMemoryJournal() *MemoryJournal {
 		streams: map[string]*memoryStream{},
 	}
 	now := time.Now().UTC()
-	for _, name := range []string{journal.Requests, journal.Decisions, journal.Events, journal.Transcripts, journal.Work} {
-		j.streams[name] = &memoryStream{created: now, once: name == journal.Requests || name == journal.Decisions}
+	for _, name := range []string{journal.Requests, journal.Mailbox, journal.Decisions, journal.Events, journal.Transcripts, journal.Work} {
+		j.streams[name] = &memoryStream{created: now, once: slices.Contains([]string{journal.Requests, journal.Mailbox, journal.Decisions}, name)}
 	}
 	j.intake = &memoryDurable{stream: j.streams[journal.Requests], next: 1, open: map[uint64]*memoryDelivery{}}
 	j.sweeper = &memoryDurable{stream: j.streams[journal.Decisions], next: 1, open: map[uint64]*memoryDelivery{}}
+	j.mailbox = &memoryDurable{stream: j.streams[journal.Mailbox], next: 1, open: map[uint64]*memoryDelivery{}, queue: true}
 	return j
 }
 
@@ -96,7 +99,7 @@ func (j *MemoryJournal) Publish(subj string, header map[string][]string, data []
 }
 
 var memoryRoutes = map[string]string{
-	"req": journal.Requests, "cxl": journal.Requests, "dec": journal.Decisions,
+	"req": journal.Requests, "cxl": journal.Requests, "box": journal.Mailbox, "dec": journal.Decisions,
 	"ixe": journal.Events, "sgw": journal.Events,
 	"evt": journal.Transcripts, "ses": journal.Transcripts, "ack": journal.Transcripts,
 	"work": journal.Work,

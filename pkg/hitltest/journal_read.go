@@ -22,6 +22,11 @@ func (j *MemoryJournal) Sweep(ctx context.Context, workers int, fn func(context.
 	return j.consume(ctx, j.sweeper, workers, fn)
 }
 
+// Collect implements journal.Journal.
+func (j *MemoryJournal) Collect(ctx context.Context, workers int, fn func(context.Context, journal.Delivery)) error {
+	return j.consume(ctx, j.mailbox, workers, fn)
+}
+
 func (j *MemoryJournal) consume(ctx context.Context, d *memoryDurable, workers int, fn func(context.Context, journal.Delivery)) error {
 	var wg sync.WaitGroup
 	for range max(workers, 1) {
@@ -93,6 +98,9 @@ func (j *MemoryJournal) delivery(d *memoryDurable, m journal.Message, count int)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		delete(d.open, m.Seq)
+		if i := d.stream.from(m.Seq); d.queue && i < len(d.stream.msgs) && d.stream.msgs[i].Seq == m.Seq {
+			d.stream.msgs = slices.Delete(d.stream.msgs, i, i+1)
+		}
 		return nil
 	}
 	return journal.Delivery{

@@ -32,6 +32,11 @@ func (j *JetStream) Sweep(ctx context.Context, workers int, fn func(context.Cont
 	return j.consume(ctx, Decisions, SweeperConsumer, workers, sweepPause, fn)
 }
 
+// Collect implements Journal.
+func (j *JetStream) Collect(ctx context.Context, workers int, fn func(context.Context, Delivery)) error {
+	return j.consume(ctx, Mailbox, MailboxConsumer, workers, 0, fn)
+}
+
 // consume gives the messages of a shared durable to workers until ctx ends, in
 // bursts: a message that nothing waits behind gathers others before it goes on, for
 // less than AckWait, since nobody looks at what comes meanwhile. It
@@ -152,6 +157,7 @@ func (j *JetStream) delivery(t taken, h *held.Set) Delivery {
 	return Delivery{
 		Message:     stamped(m, t.meta),
 		Redelivered: t.meta.Deliveries > 1,
+		Behind:      t.meta.Pending,
 		Ack:         func() error { return answer("+ACK") },
 		Nak: func(delay time.Duration) error {
 			if delay <= 0 {
@@ -164,5 +170,5 @@ func (j *JetStream) delivery(t taken, h *held.Set) Delivery {
 }
 
 func stamped(m *nats.Msg, mt pull.Meta) Message {
-	return Message{Subject: m.Subject, Seq: mt.Seq, Time: mt.Time, Header: m.Header, Data: m.Data}
+	return Message{Subject: m.Subject, Seq: mt.Seq, Time: since(m.Subject, m.Header, mt.Time), Header: m.Header, Data: m.Data}
 }

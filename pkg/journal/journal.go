@@ -12,6 +12,7 @@ import (
 // Stream names.
 const (
 	Requests    = "HITL_REQUESTS"
+	Mailbox     = "HITL_MAILBOX" // what owners leave while no gateway is there
 	Decisions   = "HITL_DECISIONS"
 	Events      = "HITL_EVENTS"
 	Transcripts = "HITL_TRANSCRIPTS"
@@ -21,6 +22,7 @@ const (
 // Durable consumer names.
 const (
 	IntakeConsumer   = "intake"   // on Requests, shared by the gateways
+	MailboxConsumer  = "mailbox"  // on Mailbox, shared by the gateways
 	SweeperConsumer  = "sweeper"  // on Decisions, shared by the gateways
 	NotifierConsumer = "notifier" // on Events, made by the provisioner
 )
@@ -41,7 +43,8 @@ var (
 )
 
 // Message is a stored message as the server vouches for it: subject, sequence
-// and time come from the server's own metadata, never from stored headers.
+// and time come from the server's own metadata, never from stored headers; but for
+// the time of what an owner left for the gateways, which is when it did.
 type Message struct {
 	Subject string
 	Seq     uint64
@@ -62,6 +65,7 @@ type StoredDecision struct {
 type Delivery struct {
 	Message
 	Redelivered bool
+	Behind      uint64 // how many come after it
 	Ack         func() error
 	Nak         func(delay time.Duration) error
 	Term        func() error
@@ -101,8 +105,11 @@ type Journal interface {
 	// Intake calls fn for each request and withdrawal, Sweep for each
 	// decision, from the shared durables, until ctx ends. fn may be called
 	// concurrently, at most workers at a time.
+	//
+	// Collect is the same for what owners have left while no gateway was there.
 	Intake(ctx context.Context, workers int, fn func(context.Context, Delivery)) error
 	Sweep(ctx context.Context, workers int, fn func(context.Context, Delivery)) error
+	Collect(ctx context.Context, workers int, fn func(context.Context, Delivery)) error
 	// Floors returns the highest sequence up to which intake (of Requests) and
 	// sweeper (of Decisions) have acknowledged everything.
 	Floors(ctx context.Context) (intake, sweeper uint64, err error)

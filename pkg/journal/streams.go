@@ -61,6 +61,7 @@ const otherAckWait = 10 * time.Second
 // defaultMaxBytes keeps every stream from starving another one.
 var defaultMaxBytes = map[string]int64{
 	Requests:               2 << 30,
+	Mailbox:                1 << 30,
 	Decisions:              8 << 30,
 	Events:                 4 << 30,
 	Transcripts:            32 << 30, // an owner may fill 31 GiB of it in LogAge, see the gateway's quota
@@ -132,6 +133,7 @@ var keyed = spec{"max_msgs_per_subject": 1, "discard": "new", "deny_delete": tru
 func (c Config) streams() []spec {
 	all := []spec{
 		stream(Requests, MaxRequestMsg, 0, "hitl.req.>", "hitl.cxl.>").with(once),
+		stream(Mailbox, MaxRequestMsg, 0, "hitl.box.>").with(once).with(spec{"retention": "workqueue"}),
 		stream(Decisions, MaxDecisionMsg, DefaultRecordAge, "hitl.dec.>").with(once).with(spec{
 			"deny_delete": true, "deny_purge": true,
 			"republish": spec{"src": "hitl.dec.>", "dest": "hitl.inbox.>"},
@@ -200,6 +202,7 @@ func durable(stream, name string, ackWait time.Duration, ackPending int, filters
 func (c Config) consumers() []consumer {
 	all := []consumer{
 		durable(Requests, IntakeConsumer, AckWait, 4096, "hitl.req.>", "hitl.cxl.>"),
+		durable(Mailbox, MailboxConsumer, otherAckWait, 1024, "hitl.box.>"),
 		durable(Decisions, SweeperConsumer, AckWait, 4096, "hitl.dec.>"),
 	}
 	seen := map[string]bool{}

@@ -12,6 +12,7 @@ import (
 // The names of the streams that identities outside CORE have a narrow part in.
 const (
 	streamRequests    = "HITL_REQUESTS"
+	streamMailbox     = "HITL_MAILBOX"
 	streamDecisions   = "HITL_DECISIONS"
 	streamEvents      = "HITL_EVENTS"
 	streamTranscripts = "HITL_TRANSCRIPTS"
@@ -86,8 +87,11 @@ func ownerAccess(o Owner, keys []string) access {
 		account: accountName(bus.RoleOwner, o.Tenant, o.Name),
 		keys:    keys,
 		calls: []call{
-			{subject: "hitl.req." + to + ".*"},
-			{subject: "hitl.cxl." + to + ".*"},
+			// All owners share a stream, and a gateway sees to it that each has its turn.
+			// Where none is there, what is asked is left for the next one.
+			relayed("hitl.req." + to + ".*"),
+			relayed("hitl.cxl." + to + ".*"),
+			{subject: "hitl.box." + to + ".*.*"},
 			// What is said of sessions has no other bound than a gateway's word, so
 			// that it does not get into the stream without one.
 			relayed("hitl.ack." + to + ".*.*"),
@@ -95,6 +99,7 @@ func ownerAccess(o Owner, keys []string) access {
 			relayed("hitl.ses." + to + ".*"),
 			{subject: directGet(streamDecisions, "hitl.dec."+to+".*")},
 			{subject: directGet(streamRequests, "hitl.req."+to+".*")},
+			{subject: directGet(streamMailbox, "hitl.box."+to+".*.req")},
 			// A session claim that timed out may have landed. Only the stored
 			// state tells whose claim it is.
 			{subject: directGet(streamTranscripts, "hitl.ses."+to+".*")},

@@ -54,6 +54,9 @@ func TestOwnerSteps(t *testing.T) {
 	require.Equal(t, "decision", string(owner.ask(t, "$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.t.pool.id1", "").Data))
 	require.Equal(t, "404", owner.ask(t, "$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.t.pool.id2", "").Header.Get("Status"))
 	owner.store(t, "hitl.cxl.t.pool.id1", "withdrawal")
+	owner.store(t, "hitl.box.t.pool.id2.req", "request")
+	owner.store(t, "hitl.box.t.pool.id2.cxl", "withdrawal")
+	require.Equal(t, "request", string(owner.ask(t, "$JS.API.DIRECT.GET.HITL_MAILBOX.hitl.box.t.pool.id2.req", "").Data))
 	owner.store(t, "hitl.ack.t.pool.id1.delivered", "receipt")
 	owner.store(t, "hitl.evt.t.pool.s1", "event")
 
@@ -287,7 +290,8 @@ func TestGatewayReadsPastEmptyMessages(t *testing.T) {
 	gw.mustBeContent(t)
 }
 
-// The provisioner watches CORE; what came from another account is not passed on.
+// The provisioner watches CORE; what came from another account it sees when a gateway
+// has passed it on.
 func TestProvisionerSteps(t *testing.T) {
 	t.Parallel()
 	n := newNode(t) // it made the streams and consumers
@@ -295,6 +299,7 @@ func TestProvisionerSteps(t *testing.T) {
 	gw := n.connect(t, bus.RoleGateway, "", "")
 	seen := prov.follow(t, "hitl.>")
 	n.connect(t, bus.RoleOwner, "t", "pool").store(t, "hitl.req.t.pool.id1", "request")
+	require.Equal(t, "hitl.req.t.pool.id1", next(t, seen).Subject)
 	gw.store(t, "hitl.dec.t.pool.id1", "decision")
 	require.Equal(t, "hitl.dec.t.pool.id1", next(t, seen).Subject)
 	require.Equal(t, "hitl.inbox.t.pool.id1", next(t, seen).Subject)

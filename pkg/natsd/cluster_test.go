@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/bus"
@@ -104,8 +105,12 @@ func TestClusterServesTheSameAccounts(t *testing.T) {
 		owner.ask(t, work.Reply, "+ACK")
 
 		gw.store(t, "hitl.ixe.t.pool.s1."+id+".open", "open")
-		ordered, err := gw.js(t).OrderedConsumer(t.Context(), "HITL_EVENTS", jetstream.OrderedConsumerConfig{})
-		require.NoError(t, err)
+		var ordered jetstream.Consumer
+		require.EventuallyWithT(t, func(c *assert.CollectT) { // the cluster may be busy with its elections
+			var err error
+			ordered, err = gw.js(t).OrderedConsumer(t.Context(), "HITL_EVENTS", jetstream.OrderedConsumerConfig{})
+			require.NoError(c, err)
+		}, 3*patience, 10*time.Millisecond)
 		event, err := ordered.Next(jetstream.FetchMaxWait(patience))
 		require.NoError(t, err)
 		require.Equal(t, "hitl.ixe.t.pool.s1.id0.open", event.Subject())

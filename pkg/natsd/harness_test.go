@@ -93,6 +93,9 @@ func provision(t *testing.T, js jetstream.JetStream, replicas int) {
 			Name: "HITL_REQUESTS", Subjects: []string{"hitl.req.*.*.*", "hitl.cxl.*.*.*"}, MaxMsgSize: 1<<20 + 64<<10,
 		}),
 		oncePerSubject(jetstream.StreamConfig{
+			Name: "HITL_MAILBOX", Subjects: []string{"hitl.box.*.*.*.*"}, Retention: jetstream.WorkQueuePolicy,
+		}),
+		oncePerSubject(jetstream.StreamConfig{
 			Name: "HITL_DECISIONS", Subjects: []string{"hitl.dec.*.*.*"}, DenyDelete: true, DenyPurge: true,
 			RePublish: &jetstream.RePublish{Source: "hitl.dec.>", Destination: "hitl.inbox.>"},
 		}),

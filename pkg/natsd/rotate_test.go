@@ -91,7 +91,7 @@ func TestKeysAreRotatedWithoutARestart(t *testing.T) {
 			require.ErrorIs(t, natsd.DropOldKeys(n.dir, id.file), natsd.ErrNothingOld)
 		})
 	}
-	bystander.store(t, "hitl.req.u.pool.id1", "request")
+	bystander.store(t, "hitl.box.u.pool.id1.req", "request")
 	require.Zero(t, bystander.Stats().Reconnects)
 }
 

@@ -80,6 +80,16 @@ func Withdraw(r Ref) string { return "hitl.cxl." + r.String() }
 func Decision(r Ref) string { return "hitl.dec." + r.String() }
 func Inbox(r Ref) string    { return "hitl.inbox." + r.String() }
 
+// Left is where an owner leaves a request or a withdrawal while no gateway is there
+// to pass it on; sub is the subject it is meant for.
+func Left(sub string) string {
+	kind, ref, _ := strings.Cut(strings.TrimPrefix(sub, system), ".")
+	return "hitl.box." + ref + "." + kind
+}
+
+// LeftFor is the subject that Left was made of; p is of kind box.
+func LeftFor(p Parsed) string { return system + p.Tail + "." + p.Ref().String() }
+
 // Event is where a gateway says that an interaction is open or closed.
 func Event(r Ref, session, phase string) string {
 	return "hitl.ixe." + r.Tenant + "." + r.Owner + "." + session + "." + r.ID + "." + phase
@@ -159,12 +169,12 @@ func WorkConsumer(tenant, pool string) string {
 
 // Parsed is what a stored subject says.
 type Parsed struct {
-	Kind    string // req, cxl, dec, ixe, ack, evt, ses, sgw, live, beat, work
+	Kind    string // req, cxl, box, dec, ixe, ack, evt, ses, sgw, live, beat, work
 	Tenant  string
 	Owner   string // the pool, for work
 	Session string // ixe, evt, ses, sgw, live
-	ID      string // req, cxl, dec, ixe, ack; the worker, for beat
-	Tail    string // ixe: open or closed; ack: the stage
+	ID      string // req, cxl, box, dec, ixe, ack; the worker, for beat
+	Tail    string // ixe: open or closed; ack: the stage; box: req or cxl
 }
 
 // Ref is the interaction the subject is about.
@@ -186,7 +196,7 @@ func Parse(s string) (Parsed, error) {
 	p := Parsed{Kind: t[1], Tenant: t[2], Owner: t[3]}
 	rest := t[4:]
 	want := map[string]int{
-		"req": 1, "cxl": 1, "dec": 1, "ixe": 3, "ack": 2,
+		"req": 1, "cxl": 1, "box": 2, "dec": 1, "ixe": 3, "ack": 2,
 		"evt": 1, "ses": 1, "sgw": 1, "live": 1, "cmd": 1, "beat": 1, "work": 0,
 	}
 	n, ok := want[p.Kind]
@@ -208,6 +218,11 @@ func Parse(s string) (Parsed, error) {
 		}
 	case "ack":
 		p.ID, p.Tail = rest[0], rest[1]
+	case "box":
+		p.ID, p.Tail = rest[0], rest[1]
+		if p.Tail != "req" && p.Tail != "cxl" {
+			return Parsed{}, fmt.Errorf("subject %q: neither a request nor a withdrawal", s)
+		}
 	case "evt", "ses", "sgw", "live", "cmd":
 		p.Session = rest[0]
 	}

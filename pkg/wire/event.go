@@ -34,6 +34,10 @@ const HeaderTurnedAway = "Hitl-Turned-Away"
 // process with a copy of its data.
 const HeaderHold = "Hitl-Hold"
 
+// HeaderLeftAt says since when a request or a withdrawal was waiting for a gateway
+// when one stored it, RFC 3339. Only gateways write it.
+const HeaderLeftAt = "Hitl-Left-At"
+
 // Codes of what gateways say no to among what owners tell of their sessions, as
 // err_code beside the server's own, which are smaller. To try again at once is of
 // no use.

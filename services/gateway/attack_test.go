@@ -36,6 +36,9 @@ var steps = []struct {
 	{"sends another's live text", []string{"hitl.live.default.victim.s1"}},
 	{"sends another's heartbeat", []string{"hitl.beat.default.victim.w"}},
 	{"asks as another", []string{"hitl.req.default.victim.id1", "hitl.req.other.evil.id1"}},
+	{"leaves a request as another", []string{"hitl.box.default.victim.id1.req", "hitl.box.other.evil.id1.req", "hitl.box.default.victim." + keptID + ".req"}},
+	{"leaves another's withdrawal", []string{"hitl.box.default.victim." + keptID + ".cxl"}},
+	{"asks out of its turn", []string{"hitl.say.req.default.%s.id1", "hitl.say.cxl.default.victim." + keptID}},
 	{"takes another's id", []string{"hitl.req.default.victim." + keptID}},
 	{"withdraws another's request", []string{"hitl.cxl.default.victim." + keptID, "hitl.cxl.other.evil.id1"}},
 	{"adds tokens to its own subjects", []string{"hitl.req.default.%s.a.b", "hitl.req.default.%s", "hitl.ack.default.%s.id1", "hitl.evt.default.%s.s1.more"}},
@@ -56,15 +59,15 @@ var steps = []struct {
 	{"deletes a message", []string{"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.STREAM.MSG.DELETE.HITL_DECISIONS"}},
 	{"reads a message by number", []string{"$JS.API.STREAM.MSG.GET.HITL_DECISIONS", "$JS.API.DIRECT.GET.HITL_DECISIONS", "$JS.API.DIRECT.GET.HITL_REQUESTS"}},
 	{"reads another's decision", []string{"$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.default.victim." + keptID, "$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.other.evil.id1"}},
-	{"reads another's request", []string{"$JS.API.DIRECT.GET.HITL_REQUESTS.hitl.req.default.victim." + keptID}},
+	{"reads another's request", []string{"$JS.API.DIRECT.GET.HITL_REQUESTS.hitl.req.default.victim." + keptID, "$JS.API.DIRECT.GET.HITL_MAILBOX.hitl.box.default.victim." + keptID + ".req", "$JS.API.DIRECT.GET.HITL_MAILBOX"}},
 	{"reads another's conversation", []string{"$JS.API.DIRECT.GET.HITL_TRANSCRIPTS.hitl.evt.default.victim.s1", "$JS.API.DIRECT.GET.HITL_TRANSCRIPTS.hitl.ses.default.victim.s1"}},
 	{"reads the events", []string{"$JS.API.DIRECT.GET.HITL_EVENTS.hitl.ixe.default.victim.s1." + keptID + ".open"}},
 	{"looks at streams", []string{"$JS.API.STREAM.INFO.HITL_DECISIONS", "$JS.API.STREAM.MSG.GET.KV_hitl_sessions", "$JS.API.STREAM.MSG.GET.KV_hitl_users", "$JS.API.STREAM.MSG.GET.KV_hitl_rules"}},
 	{"makes a consumer", []string{"$JS.API.CONSUMER.CREATE.HITL_DECISIONS", "$JS.API.CONSUMER.CREATE.HITL_EVENTS.x.hitl.ixe.>", "$JS.API.CONSUMER.DURABLE.CREATE.HITL_REQUESTS.x"}},
 	{"changes a consumer", []string{"$JS.API.CONSUMER.DELETE.HITL_REQUESTS.intake", "$JS.API.CONSUMER.PAUSE.HITL_REQUESTS.intake", "$JS.API.CONSUMER.INFO.HITL_REQUESTS.intake"}},
-	{"takes the gateways' messages", []string{"$JS.API.CONSUMER.MSG.NEXT.HITL_REQUESTS.intake", "$JS.API.CONSUMER.MSG.NEXT.HITL_DECISIONS.sweeper"}},
+	{"takes the gateways' messages", []string{"$JS.API.CONSUMER.MSG.NEXT.HITL_REQUESTS.intake", "$JS.API.CONSUMER.MSG.NEXT.HITL_DECISIONS.sweeper", "$JS.API.CONSUMER.MSG.NEXT.HITL_MAILBOX.mailbox"}},
 	{"takes another pool's work", []string{"$JS.API.CONSUMER.MSG.NEXT.HITL_WORK.default-victim", "$JS.API.CONSUMER.MSG.NEXT.HITL_WORK.other-evil"}},
-	{"acknowledges what others took", []string{"$JS.ACK.HITL_WORK.default-victim.1.1.1.1.0", "$JS.ACK.HITL_REQUESTS.intake.1.1.1.1.0", "$JS.ACK.HITL_DECISIONS.sweeper.1.1.1.1.0"}},
+	{"acknowledges what others took", []string{"$JS.ACK.HITL_WORK.default-victim.1.1.1.1.0", "$JS.ACK.HITL_REQUESTS.intake.1.1.1.1.0", "$JS.ACK.HITL_DECISIONS.sweeper.1.1.1.1.0", "$JS.ACK.HITL_MAILBOX.mailbox.1.1.1.1.0"}},
 	{"writes a bucket", []string{"$KV.hitl_sessions.forged", "$KV.hitl_users.forged", "$KV.hitl_rules.rule.forged"}},
 	{"calls the system", []string{"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.CORE.CONNZ"}},
 }
@@ -158,7 +161,8 @@ var targets = []string{
 	"$JS.API.STREAM.DELETE.HITL_REQUESTS", "$JS.API.STREAM.PURGE.HITL_EVENTS", "$JS.API.STREAM.CREATE.EVIL",
 	"hitl.say.evt.default.victim.s1", "hitl.say.ses.default.victim.s1", "hitl.say.ack.default.victim." + keptID + ".taken", "_R_.forged",
 	"$JS.API.STREAM.MSG.DELETE.HITL_REQUESTS", "$JS.API.STREAM.MSG.DELETE.HITL_TRANSCRIPTS", "$JS.API.CONSUMER.DELETE.HITL_REQUESTS.intake", "$KV.hitl_sessions.forged",
-	"$JS.ACK.HITL_REQUESTS.intake.1.1.1.1.0",
+	"$JS.ACK.HITL_REQUESTS.intake.1.1.1.1.0", "hitl.box.default.victim.x.req", "hitl.box.default.victim." + keptID + ".cxl", "hitl.say.req.default.victim.x",
+	"$JS.ACK.HITL_MAILBOX.mailbox.1.1.1.1.0",
 }
 
 // The server does not check a reply subject. In another account it means
@@ -191,6 +195,13 @@ func TestAttacksByReplySubject_B56_invariant1_invariant2(t *testing.T) {
 			subj, raw := evils(fmt.Sprintf("bait-%d", n))
 			a.store(evil.Conn, subj, raw, nil)
 			return nats.NewMsg("$JS.API.DIRECT.GET.HITL_REQUESTS." + subj)
+		}},
+		{"Direct Get of what it left", evil, func() *nats.Msg {
+			return nats.NewMsg("$JS.API.DIRECT.GET.HITL_MAILBOX.hitl.box.default.evil.none.req")
+		}},
+		{"publish acknowledgement of what it leaves", evil, func() *nats.Msg {
+			n++
+			return &nats.Msg{Subject: fmt.Sprintf("hitl.box.default.evil.left%d.cxl", n), Data: []byte(bait)}
 		}},
 		{"Direct Get of its decision", evil, func() *nats.Msg {
 			return nats.NewMsg("$JS.API.DIRECT.GET.HITL_DECISIONS.hitl.dec.default.evil.none")
@@ -290,7 +301,9 @@ func TestAttacksByStoredHeaders_B56(t *testing.T) {
 				subj, raw := evils(fmt.Sprintf("h-%d", n))
 				for subj, body := range map[string][]byte{
 					subj:                               raw,
+					subject.Left(subj):                 raw,
 					"hitl.cxl.default.evil.none":       []byte(`{"v":1}`),
+					"hitl.box.default.evil.none.cxl":   []byte(`{"v":1}`),
 					"hitl.evt.default.evil.s1":         []byte(`{"v":1,"type":"text","data":{"role":"assistant","text":"x"}}`),
 					"hitl.ses.default.evil.s1":         []byte(`{"v":1,"session_id":"s1"}`),
 					"hitl.ack.default.evil.id.applied": []byte(`{"v":1,"stage":"applied"}`),
@@ -333,6 +346,8 @@ func TestAttacksByName_B56(t *testing.T) {
 				{Subject: "hitl.beat.default.evil." + token, Data: raw},
 				{Subject: "hitl.ack.default.evil." + token + ".applied", Data: raw},
 				{Subject: "hitl.svc.default.evil." + token, Data: raw, Reply: by.NewInbox()},
+				{Subject: "hitl.box.default.evil." + token + ".req", Data: raw},
+				{Subject: "hitl.box.default.evil.id." + token, Data: raw},
 			} {
 				_ = by.PublishMsg(m)
 			}
@@ -340,7 +355,9 @@ func TestAttacksByName_B56(t *testing.T) {
 		})
 	}
 	// None of them stays among the requests.
-	require.Eventually(t, func() bool { return a.count(a.prov, "HITL_REQUESTS", "hitl.*.default.evil.*") == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return a.count(a.prov, "HITL_REQUESTS", "hitl.*.default.evil.*") == 0 && a.count(a.prov, "HITL_MAILBOX", ">") == 0
+	}, patience, 5*time.Millisecond)
 
 	a.attack(t, "another's session name", func(t *testing.T) {
 		subj, raw := evils("session", func(r *hitl.Request) { r.SessionID = "s1" })

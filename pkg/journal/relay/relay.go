@@ -1,6 +1,6 @@
-// Package relay stands between the owners and the stream that all of them share:
-// what they say of their sessions gets there if a gateway admits it, so that one
-// owner's flood is refused and not stored.
+// Package relay stands between the owners and the streams that all of them share:
+// what they ask gets there one after the other, each owner in its turn, and what they
+// say of their sessions if a gateway admits it, so that one owner's flood is its own.
 package relay
 
 import (
@@ -40,6 +40,8 @@ const (
 	// The server's own words: for too much under way, after which one tries again,
 	// and for a message that is too large.
 	codeTooMany, codeTooLarge = 10167, 10054
+	// And for a message that expects to be the first under its subject, and is not.
+	codeWrongLast = 10071
 )
 
 // HeaderVia names the relay that a stored message came through.
@@ -50,7 +52,7 @@ const HeaderVia = "Hitl-Via"
 var passed = []struct {
 	name string
 	most int // bytes of its value
-}{{expect, 20}, {expectAmong, 240}, {wire.HeaderHold, 64}}
+}{{expect, 20}, {expectAmong, 240}, {wire.HeaderHold, 64}, {hitl.HeaderAttempt, 20}, {hitl.HeaderWorker, 1024}}
 
 const (
 	expect      = "Nats-Expected-Last-Subject-Sequence"
@@ -62,15 +64,18 @@ type Options struct {
 	// Conn has a gateway's rights. It is the caller's, and best not used for
 	// anything else: what owners say can be much.
 	Conn *nats.Conn
-	// Admit says no with an error, which its sender is told, to a message that
-	// takes size bytes. It is called for one message at a time; nil admits all.
+	// Admit says no with an error, which its sender is told, to something told of a
+	// session that takes size bytes. It is called for one message at a time; nil admits all.
 	Admit func(at subject.Parsed, size int) error
+	// Behind reports that more requests are stored than the gateways keep up with:
+	// the others wait for their turn meanwhile. It is called often; nil is never.
+	Behind func() bool
 	// Name goes into HeaderVia.
 	Name   string
 	Logger *slog.Logger // nil discards
 }
 
-// Relay passes on what owners say of their sessions.
+// Relay passes on what owners ask, and what they say of their sessions.
 type Relay struct {
 	o       Options
 	in, out *nats.Subscription
@@ -79,24 +84,36 @@ type Relay struct {
 	stop    chan struct{} // closed by Close
 	swept   chan struct{} // closed when the sweeping goroutine ended
 
-	mu     sync.Mutex
-	last   uint64
-	flight map[string]flight
-	owners map[owner]*load
-	idle   func() // called when nothing is under way any more; nil: nobody waits for it
+	mu      sync.Mutex
+	last    uint64
+	flight  map[string]flight
+	owners  map[owner]*load
+	turns   []owner     // those with a letter that may go, the next one first
+	letters int         // of all owners, under way
+	waiting int         // bytes of all letters that wait
+	again   *time.Timer // deliver is called then; nil: nothing is held back
+	idle    func()      // called when nothing is under way any more; nil: nobody waits for it
 }
 
 type owner struct{ tenant, name string }
 
-// load is what is under way of one owner.
-type load struct{ messages, bytes int }
+// load is what is under way of one owner, and what waits for its turn.
+type load struct {
+	messages, bytes int
+	lettersOut      int // of the messages
+	letters         []letter
+	waiting         int  // their bytes
+	turn            bool // it is among the turns
+}
 
 // flight is a message that the server has not acknowledged.
 type flight struct {
-	owner owner
-	size  int
-	reply string // of its sender; empty: it does not care
-	since time.Time
+	owner  owner
+	size   int
+	reply  string // of its sender; empty: it does not care
+	letter bool
+	done   chan error // of a letter that was left; holds one
+	since  time.Time
 }
 
 // Start begins to pass on; the caller ends it with Close. All relays share the
@@ -140,7 +157,7 @@ func (r *Relay) Close() {
 	idle := make(chan struct{})
 	r.mu.Lock()
 	r.idle = sync.OnceFunc(func() { close(idle) })
-	if len(r.flight) == 0 {
+	if len(r.owners) == 0 {
 		r.idle()
 	}
 	r.mu.Unlock()
@@ -162,24 +179,32 @@ func (r *Relay) pass(m *nats.Msg) {
 	}
 	sub := subject.Meant(m.Subject)
 	at, err := subject.Parse(sub)
-	if err == nil && at.Kind != "evt" && at.Kind != "ses" && at.Kind != "ack" {
+	asked := at.Kind == "req" || at.Kind == "cxl"
+	if err == nil && !asked && at.Kind != "evt" && at.Kind != "ses" && at.Kind != "ack" {
 		err = fmt.Errorf("nothing is said there: %q", sub)
 	}
 	header, headerErr := r.header(m.Header, at)
 	if err = errors.Join(err, headerErr); err != nil {
-		r.refuse(m, wire.CodeRefused, err)
+		r.refuse(m.Reply, wire.CodeRefused, err)
 		return
 	}
 	who, size := owner{at.Tenant, at.Owner}, len(m.Data)+Overhead
+	if asked {
+		l := letter{msg: &nats.Msg{Subject: sub, Header: header, Data: m.Data}, owner: who, size: size, reply: m.Reply}
+		if !r.enqueue(l) {
+			r.refuseTooMany(m.Reply)
+		}
+		return
+	}
 	token, ok := r.depart(flight{owner: who, size: size, reply: m.Reply, since: time.Now()})
 	if !ok {
-		r.refuse(m, codeTooMany, errors.New("too many requests"))
+		r.refuseTooMany(m.Reply)
 		return
 	}
 	if r.o.Admit != nil {
 		if err := r.o.Admit(at, size); err != nil {
 			r.arrive(token)
-			r.refuse(m, wire.CodeQuota, err)
+			r.refuse(m.Reply, wire.CodeQuota, err)
 			return
 		}
 	}
@@ -189,7 +214,7 @@ func (r *Relay) pass(m *nats.Msg) {
 	}
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		r.refuse(m, codeTooLarge, err)
+		r.refuse(m.Reply, codeTooLarge, err)
 	case err != nil: // its sender hears nothing, and tries again
 		r.o.Logger.Debug("not passed on", "subject", sub, "error", err)
 	}
@@ -220,8 +245,20 @@ func (r *Relay) header(h nats.Header, at subject.Parsed) (nats.Header, error) {
 	return out, nil
 }
 
-func (r *Relay) refuse(m *nats.Msg, code int, why error) {
-	if m.Reply == "" {
+// refuseTooMany is refuse as cheap as it gets: it answers floods.
+func (r *Relay) refuseTooMany(reply string) {
+	if reply == "" {
+		return
+	}
+	if err := r.o.Conn.Publish(reply, tooMany); err != nil {
+		r.o.Logger.Debug("refusal not sent", "error", err)
+	}
+}
+
+var tooMany = []byte(`{"error":{"code":429,"err_code":10167,"description":"too many requests"}}`)
+
+func (r *Relay) refuse(reply string, code int, why error) {
+	if reply == "" {
 		return
 	}
 	status := http.StatusTooManyRequests
@@ -232,7 +269,7 @@ func (r *Relay) refuse(m *nats.Msg, code int, why error) {
 		"error": map[string]any{"code": status, "err_code": code, "description": why.Error()},
 	})
 	if err == nil {
-		err = r.o.Conn.Publish(m.Reply, raw)
+		err = r.o.Conn.Publish(reply, raw)
 	}
 	if err != nil {
 		r.o.Logger.Debug("refusal not sent", "error", err)
@@ -243,41 +280,67 @@ func (r *Relay) refuse(m *nats.Msg, code int, why error) {
 func (r *Relay) depart(f flight) (token string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.owners[f.owner]
-	if l == nil {
-		l = &load{}
-		r.owners[f.owner] = l
-	}
+	l := r.load(f.owner)
 	if l.messages >= maxUnderWay || l.bytes+f.size > maxBytesUnderWay {
+		r.tidy(f.owner, l)
 		return "", false
 	}
+	return r.departs(f), true
+}
+
+// load, departs, lands and tidy are called with the lock held.
+func (r *Relay) load(o owner) *load {
+	l := r.owners[o]
+	if l == nil {
+		l = &load{}
+		r.owners[o] = l
+	}
+	return l
+}
+
+func (r *Relay) departs(f flight) (token string) {
+	l := r.load(f.owner)
 	l.messages++
 	l.bytes += f.size
+	if f.letter {
+		l.lettersOut++
+		r.letters++
+	}
 	r.last++
 	token = strconv.FormatUint(r.last, 36)
 	r.flight[token] = f
-	return token, true
+	return token
 }
 
 func (r *Relay) arrive(token string) (f flight, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f, ok = r.flight[token]; ok {
-		r.land(token, f)
+		r.lands(token, f)
+		r.deliver()
 	}
 	return f, ok
 }
 
-// land is called with the lock held.
-func (r *Relay) land(token string, f flight) {
+func (r *Relay) lands(token string, f flight) {
 	delete(r.flight, token)
 	l := r.owners[f.owner]
 	l.messages--
 	l.bytes -= f.size
-	if l.messages == 0 {
-		delete(r.owners, f.owner)
+	if f.letter {
+		l.lettersOut--
+		r.letters--
 	}
-	if r.idle != nil && len(r.flight) == 0 {
+	r.inTurn(f.owner, l)
+	r.tidy(f.owner, l)
+}
+
+// tidy forgets an owner of whom nothing is here.
+func (r *Relay) tidy(o owner, l *load) {
+	if l.messages == 0 && len(l.letters) == 0 {
+		delete(r.owners, o)
+	}
+	if r.idle != nil && len(r.owners) == 0 {
 		r.idle()
 	}
 }
@@ -285,7 +348,11 @@ func (r *Relay) land(token string, f flight) {
 // answered takes the server's word to its sender, whatever it is.
 func (r *Relay) answered(m *nats.Msg) {
 	f, ok := r.arrive(strings.TrimPrefix(m.Subject, r.inbox))
-	if !ok || f.reply == "" {
+	switch {
+	case ok && f.done != nil:
+		f.done <- taken(m.Data)
+		return
+	case !ok || f.reply == "":
 		return
 	}
 	if err := r.o.Conn.PublishMsg(&nats.Msg{Subject: f.reply, Header: m.Header, Data: m.Data}); err != nil {
@@ -307,9 +374,13 @@ func (r *Relay) sweep() {
 		r.mu.Lock()
 		for token, f := range r.flight {
 			if time.Since(f.since) > forget {
-				r.land(token, f)
+				r.lands(token, f)
+				if f.done != nil {
+					f.done <- errors.New("relay: not acknowledged")
+				}
 			}
 		}
+		r.deliver()
 		r.mu.Unlock()
 	}
 }

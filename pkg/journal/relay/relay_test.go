@@ -101,13 +101,18 @@ func tell(t *testing.T, nc *nats.Conn, m *nats.Msg) (code int, text string) {
 // all is what the stream has, in its order.
 func (p *place) all() []*nats.Msg {
 	p.t.Helper()
+	return p.allOf(journal.Transcripts)
+}
+
+func (p *place) allOf(stream string) []*nats.Msg {
+	p.t.Helper()
 	js, err := p.prov.JetStream()
 	require.NoError(p.t, err)
-	info, err := js.StreamInfo(journal.Transcripts)
+	info, err := js.StreamInfo(stream)
 	require.NoError(p.t, err)
 	var out []*nats.Msg
 	for seq := info.State.FirstSeq; info.State.Msgs > 0 && seq <= info.State.LastSeq; seq++ {
-		m, err := js.GetMsg(journal.Transcripts, seq)
+		m, err := js.GetMsg(stream, seq)
 		require.NoError(p.t, err)
 		out = append(out, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
 	}

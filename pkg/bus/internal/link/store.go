@@ -192,6 +192,40 @@ func (c *Link) Store(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	}
 }
 
+// Send is Store for what gateways pass on. Where none is there, or none answers, m is
+// left for the next one: then there is no sequence, and a conflict is with what was
+// left before.
+func (c *Link) Send(ctx context.Context, m *nats.Msg) (seq uint64, left bool, err error) {
+	var b Backoff
+	box := nats.NewMsg(subject.Left(m.Subject))
+	box.Header, box.Data = m.Header, m.Data
+	for {
+		left = false
+		seq, err := c.Put(ctx, m)
+		if ctx.Err() == nil && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)) {
+			// A server whose accounts are older takes nothing for later.
+			if _, leftErr := c.Put(ctx, box); !errors.Is(leftErr, ErrForbidden) {
+				seq, left, err = 0, true, leftErr
+			}
+		}
+		var conflict *ConflictError
+		if err == nil || Fatal(err) || errors.As(err, &conflict) {
+			return seq, left, err
+		}
+		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
+			return 0, left, errors.Join(wait, err)
+		}
+	}
+}
+
+// SendOnce is Send unless something is under subj already.
+func (c *Link) SendOnce(ctx context.Context, subj string, data []byte) error {
+	return c.once(ctx, func() error {
+		_, _, err := c.Send(ctx, Expecting(subj, data, 0))
+		return err
+	})
+}
+
 // Direct reads the newest message under subj once; ErrNotFound if there is
 // none. What tells the two apart is the body: the records are never empty, and
 // headers may have been stored by whoever wrote the message.
@@ -287,9 +321,16 @@ func (c *Link) Flush(ctx context.Context) error {
 
 // StoreOnce stores data under subj unless something is there already.
 func (c *Link) StoreOnce(ctx context.Context, subj string, data []byte) error {
+	return c.once(ctx, func() error {
+		_, err := c.Store(ctx, Expecting(subj, data, 0))
+		return err
+	})
+}
+
+func (c *Link) once(ctx context.Context, store func() error) error {
 	var b Backoff
 	for {
-		_, err := c.Store(ctx, Expecting(subj, data, 0))
+		err := store()
 		var conflict *ConflictError
 		switch {
 		case !errors.As(err, &conflict):

@@ -56,9 +56,10 @@ type Options struct {
 }
 
 const (
-	intakeWorkers = 64 // each waits for its open event to be on disk
-	sweepWorkers  = 8
-	recentClosed  = 2000 // decided interactions kept for lists
+	intakeWorkers  = 64 // each waits for its open event to be on disk
+	collectWorkers = 64 // each waits for its letter to be on disk
+	sweepWorkers   = 8
+	recentClosed   = 2000 // decided interactions kept for lists
 )
 
 // Engine is the core of one gateway.
@@ -80,6 +81,7 @@ type Engine struct {
 	wait  func(context.Context, <-chan struct{}) error
 
 	winners recent.Winners
+	backlog backlog
 
 	mu        sync.Mutex
 	skew      time.Duration // this clock before the server's, as far as it is certain
@@ -158,11 +160,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	started := e.now()
 	// It needs nothing of what is loaded, and workers wait for it.
 	meter := talk.Meter{Ledger: e.ledger, Limit: e.opts.Quota.DayTalk, Name: uuid.NewString()[:8], Logger: e.log}
-	told, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Name: meter.Name, Logger: e.log})
+	owners, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Behind: e.backlog.behind, Name: meter.Name, Logger: e.log})
 	if err != nil {
 		return err
 	}
-	defer told.Close()
+	defer owners.Close()
 	read, err := e.load(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -208,6 +210,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		})
 	})
 	run("intake", func() error { return j.Intake(ctx, intakeWorkers, bounded(e.intake)) })
+	run("collect", func() error { return j.Collect(ctx, collectWorkers, bounded(e.collect(owners))) })
 	run("sweep", func() error { return j.Sweep(ctx, sweepWorkers, bounded(e.sweep)) })
 	run("deadlines", func() error { return e.watchDeadlines(ctx) })
 	run("clock", func() error { return e.watchClock(ctx) })

@@ -25,6 +25,7 @@ const retryIn = 2 * time.Second
 // intake takes in one request or withdrawal. It acknowledges only what is
 // settled or on the event stream.
 func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
+	e.backlog.saw(d.Behind)
 	p, err := subject.Parse(d.Subject)
 	if err != nil || p.Kind != "req" && p.Kind != "cxl" {
 		// Whoever wrote it gets no decision: its subject fits no inbox.
@@ -214,6 +215,11 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 	_, err := e.settle(ctx, ref, m.Time, c, hitl.Principal{Kind: "asker", ID: ref.Owner}, "withdrawal")
 	if err != nil && (errors.Is(err, errUnread) || !errors.Is(err, api.ErrNotFound)) {
 		return err // comes again
+	}
+	if err != nil {
+		if err := e.notLeft(ctx, ref); err != nil {
+			return err
+		}
 	}
 	return e.opts.Journal.DeleteRequest(ctx, m.Seq)
 }

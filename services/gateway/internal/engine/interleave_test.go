@@ -204,6 +204,10 @@ func (d *desk) Intake(context.Context, int, func(context.Context, journal.Delive
 	return errors.ErrUnsupported
 }
 
+func (d *desk) Collect(context.Context, int, func(context.Context, journal.Delivery)) error {
+	return errors.ErrUnsupported
+}
+
 func (d *desk) Sweep(context.Context, int, func(context.Context, journal.Delivery)) error {
 	return errors.ErrUnsupported
 }

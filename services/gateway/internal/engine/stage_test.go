@@ -145,7 +145,7 @@ func newStage(p *plot) *stage {
 		intake:  durable{next: 1, pending: map[uint64]*gate{}},
 		sweeper: durable{next: 1, pending: map[uint64]*gate{}},
 	}
-	for _, name := range []string{journal.Requests, journal.Decisions, journal.Events, journal.Transcripts} {
+	for _, name := range []string{journal.Requests, journal.Mailbox, journal.Decisions, journal.Events, journal.Transcripts} {
 		s.streams[name] = &shelf{}
 	}
 	for i := range p.gateways + p.idle {

@@ -1,0 +1,162 @@
+package relay_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/bus"
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
+)
+
+func asked(owner, id string, header ...string) *nats.Msg {
+	m := &nats.Msg{Subject: "hitl.req.default." + owner + "." + id, Data: []byte("request"), Header: nats.Header{}}
+	for i := 0; i < len(header); i += 2 {
+		m.Header[header[i]] = []string{header[i+1]}
+	}
+	return m
+}
+
+// Each owner's requests wait in a line of their own, and the stream gets one of each in
+// turn: behind whatever another one has sent, a request is the next but one. A line has
+// its end, and who sends more reads that nothing was stored.
+func TestEachOwnerHasItsTurn_B56(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var behind atomic.Bool
+	behind.Store(true)
+	nc := p.connect(bus.RoleGateway, "")
+	r, err := relay.Start(relay.Options{Conn: nc, Behind: behind.Load})
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, nc.Flush())
+	ada, bob := p.connect(bus.RoleOwner, "ada"), p.connect(bus.RoleOwner, "bob")
+	answers, err := ada.SubscribeSync(ada.NewInbox())
+	require.NoError(t, err)
+	const total, line = 3000, 1024
+	for i := range total {
+		m := asked("ada", fmt.Sprint(i))
+		m.Reply = answers.Subject
+		require.NoError(t, ada.PublishMsg(m))
+	}
+	for range total - line { // they are refused at once
+		m, err := answers.NextMsg(patience)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), `"err_code":10167`)
+	}
+	mine, err := bob.SubscribeSync(bob.NewInbox())
+	require.NoError(t, err)
+	m := asked("bob", "one")
+	m.Reply = mine.Subject
+	require.NoError(t, bob.PublishMsg(m))
+	require.NoError(t, bob.Flush())
+	code, _ := tell(t, ada, asked("ada", "more"))
+	require.Equal(t, 10167, code) // it came behind bob's
+	behind.Store(false)
+	got, err := mine.NextMsg(patience)
+	require.NoError(t, err)
+	require.Regexp(t, `"seq":[12]\b`, string(got.Data))
+	for range line {
+		m, err := answers.NextMsg(patience)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), `"seq":`)
+	}
+	require.Len(t, p.allOf(journal.Requests), line+1)
+}
+
+// A withdrawal does not come before its request, and what was taken is stored also when
+// its gateway ends.
+func TestLettersKeepTheirOrderAndAreNotLost_B56(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ada := p.connect(bus.RoleOwner, "ada")
+	const each = 300
+	for round := range 3 {
+		end := p.relay("", nil)
+		for i := range each {
+			id := fmt.Sprint(round*each + i)
+			require.NoError(t, ada.PublishMsg(asked("ada", id)))
+			require.NoError(t, ada.Publish("hitl.cxl.default.ada."+id, []byte("{}")))
+		}
+		require.NoError(t, ada.Flush())
+		code, _ := tell(t, ada, asked("ada", fmt.Sprintf("end%d", round)))
+		require.Zero(t, code)
+		end()
+	}
+	var subjects []string
+	for _, m := range p.allOf(journal.Requests) {
+		if !strings.Contains(m.Subject, "end") {
+			subjects = append(subjects, m.Subject)
+		}
+	}
+	require.Len(t, subjects, 3*2*each)
+	for i := range 3 * each {
+		require.Equal(t, fmt.Sprint("hitl.req.default.ada.", i), subjects[2*i])
+		require.Equal(t, fmt.Sprint("hitl.cxl.default.ada.", i), subjects[2*i+1])
+	}
+}
+
+// Of a request's headers those are stored that the product uses, and nobody but a
+// gateway says since when it waits.
+func TestHeadersOfRequestsThatAreNotPassedOn_B56(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.relay("", nil)
+	ada := p.connect(bus.RoleOwner, "ada")
+	code, _ := tell(t, ada, asked("ada", "one", hitl.HeaderAttempt, "2", hitl.HeaderWorker, "w",
+		wire.HeaderLeftAt, "2001-01-01T00:00:00Z", "Nats-Rollup", "all", "Status", "404", "X-Other", "x", relay.HeaderVia, "forged"))
+	require.Zero(t, code)
+	stored := p.allOf(journal.Requests)
+	require.Len(t, stored, 1)
+	require.Equal(t, nats.Header{hitl.HeaderAttempt: {"2"}, hitl.HeaderWorker: {"w"}}, stored[0].Header)
+	code, text := tell(t, ada, asked("ada", "two", hitl.HeaderWorker, strings.Repeat("x", 2000)))
+	require.Equal(t, wire.CodeRefused, code)
+	require.Contains(t, text, hitl.HeaderWorker)
+	code, _ = tell(t, ada, asked("ada", "one"))
+	require.NotZero(t, code, "one request under a subject")
+}
+
+// What was left is stored with the time at which it was, once, whoever collects it; and
+// what came first counts.
+func TestForwardStoresWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	nc := p.connect(bus.RoleGateway, "")
+	r, err := relay.Start(relay.Options{Conn: nc})
+	require.NoError(t, err)
+	defer r.Close()
+	left := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	header := nats.Header{hitl.HeaderWorker: {"w"}, "Nats-Rollup": {"all"}, wire.HeaderLeftAt: {"2001-01-01T00:00:00Z"}}
+	for range 2 {
+		require.NoError(t, r.Forward(t.Context(), "hitl.box.default.ada.one.req", header, []byte("first"), left))
+	}
+	require.NoError(t, r.Forward(t.Context(), "hitl.box.default.ada.one.req", nil, []byte("second"), left))
+	stored := p.allOf(journal.Requests)
+	require.Len(t, stored, 1)
+	require.Equal(t, "first", string(stored[0].Data))
+	require.Equal(t, []string{"2026-01-02T03:04:05.000000006Z"}, stored[0].Header[wire.HeaderLeftAt])
+	require.NotContains(t, stored[0].Header, "Nats-Rollup")
+	m, err := journal.New(nc, journal.Options{}).Request(t.Context(), subject.NewRef("default", "ada", "one"))
+	require.NoError(t, err)
+	require.Equal(t, left, m.Time, "it is as old as it was then")
+
+	for name, subj := range map[string]string{
+		"another kind": "hitl.evt.default.ada.s", "neither request nor withdrawal": "hitl.box.default.ada.one.dec",
+		"too long": "hitl.box.default.ada." + strings.Repeat("a", 70) + ".req", "not ours": "x",
+	} {
+		require.ErrorIs(t, r.Forward(t.Context(), subj, nil, []byte("x"), left), relay.ErrNotMeant, name)
+	}
+	err = r.Forward(t.Context(), "hitl.box.default.ada.large.req", nil, make([]byte, journal.MaxRequestMsg+1), left)
+	require.ErrorIs(t, err, relay.ErrNotMeant)
+	require.NoError(t, r.Forward(t.Context(), "hitl.box.default.ada.one.cxl", nil, []byte("{}"), left))
+	require.Len(t, p.allOf(journal.Requests), 2)
+}
