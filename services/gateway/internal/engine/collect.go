@@ -51,11 +51,7 @@ var errStillLeft = errors.New("its request was left for the gateways and is not 
 
 // notLeft is errStillLeft if the request of a withdrawal is yet to be collected.
 func (e *Engine) notLeft(ctx context.Context, ref subject.Ref) error {
-	err := e.opts.Journal.Last(ctx, journal.Mailbox, []string{subject.Left(subject.Request(ref))}, func(journal.Message) error {
+	return e.opts.Journal.Last(ctx, journal.Mailbox, []string{subject.Left(subject.Request(ref))}, func(journal.Message) error {
 		return errStillLeft
 	})
-	if errors.Is(err, journal.ErrNotFound) {
-		return nil
-	}
-	return err
 }
