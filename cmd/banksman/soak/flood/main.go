@@ -37,7 +37,7 @@ func main() {
 	if rig.IsPart(os.Args) {
 		os.Exit(rig.PartMain(ctx, os.Args))
 	}
-	n := flag.Int("n", 10_000, "`requests` of the flood")
+	n := flag.Int("n", 10_000, "`requests` of the flood; 0: it does not end before the round trips do")
 	trips := flag.Int("trips", 10, "round trips during it")
 	durability := flag.String("durability", string(natsd.DurabilityAlways), "always or relaxed")
 	flag.Parse()
@@ -91,7 +91,9 @@ func measure(ctx context.Context, where func(context.Context, string, natsd.Dura
 	if err := run("before", trips); err != nil {
 		return err
 	}
-	flood, done, err := publish(s.flooder, n)
+	endless, end := context.WithCancel(ctx)
+	defer end()
+	flood, done, err := publish(endless, s.flooder, n)
 	if err != nil {
 		return err
 	}
@@ -99,14 +101,12 @@ func measure(ctx context.Context, where func(context.Context, string, natsd.Dura
 	if err := run("during", trips); err != nil {
 		return err
 	}
-	if err := <-done; err != nil {
-		return err
-	}
-	return nil
+	end()
+	return <-done
 }
 
-// publish sends n requests of one owner without waiting for any.
-func publish(c *bus.Credentials, n int) (*nats.Conn, <-chan error, error) {
+// publish sends n requests of one owner without waiting for any; 0: until ctx ends.
+func publish(ctx context.Context, c *bus.Credentials, n int) (*nats.Conn, <-chan error, error) {
 	auth, err := c.Auth()
 	if err != nil {
 		return nil, nil, err
@@ -117,7 +117,7 @@ func publish(c *bus.Credentials, n int) (*nats.Conn, <-chan error, error) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		for i := range n {
+		for i := 0; ctx.Err() == nil && (n == 0 || i < n); i++ {
 			r := request(fmt.Sprintf("flood-%d", i))
 			r.V, r.Tenant, r.Owner = 1, c.Tenant, c.Name
 			r.ID = hitl.ID(r.Tenant, r.Owner, r.Key, 1)
@@ -130,7 +130,7 @@ func publish(c *bus.Credentials, n int) (*nats.Conn, <-chan error, error) {
 				return
 			}
 		}
-		done <- nc.FlushTimeout(time.Minute)
+		done <- nc.FlushTimeout(10 * time.Minute)
 	}()
 	return nc, done, nil
 }

@@ -47,7 +47,7 @@ func (l streamLooker) Collect(c chan<- prometheus.Metric) {
 	defer cancel()
 	ok := 1.0
 	for _, name := range []string{
-		journal.Requests, journal.Decisions, journal.Events, journal.Transcripts, journal.Work,
+		journal.Requests, journal.Mailbox, journal.Decisions, journal.Events, journal.Transcripts, journal.Work,
 		"KV_" + journal.SessionsBucket, "KV_" + journal.UsersBucket, "KV_" + journal.RulesBucket, "KV_" + journal.TicketsBucket,
 		"KV_" + journal.PushBucket,
 	} {
@@ -57,7 +57,7 @@ func (l streamLooker) Collect(c chan<- prometheus.Metric) {
 		}
 	}
 	for stream, purpose := range map[string]string{
-		journal.Requests: journal.IntakeConsumer, journal.Decisions: journal.SweeperConsumer,
+		journal.Requests: journal.IntakeConsumer, journal.Mailbox: journal.MailboxConsumer, journal.Decisions: journal.SweeperConsumer,
 		journal.Events: journal.NotifierConsumer, journal.Work: "pools",
 	} {
 		if ok == 0 {
