@@ -370,7 +370,7 @@ func TestRevokeCutsOffAnOwner(t *testing.T) {
 			if i == 100 {
 				close(began)
 			}
-			if evil.Publish(fmt.Sprintf("hitl.req.default.ci.x%d", i), []byte("{}")) != nil {
+			if evil.Publish(fmt.Sprintf("hitl.box.default.ci.x%d.req", i), []byte("{}")) != nil {
 				return
 			}
 		}
@@ -400,7 +400,7 @@ func TestRevokeCutsOffAnOwner(t *testing.T) {
 	_, _, err = connect(revoked)
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 	for name, nc := range others {
-		subj := "hitl.req." + map[string]string{"owner-agents": "default.agents", "owner-team.ci": "team.ci"}[name] + ".mine"
+		subj := "hitl.box." + map[string]string{"owner-agents": "default.agents", "owner-team.ci": "team.ci"}[name] + ".mine.req"
 		require.Eventually(t, func() bool { // its turn comes behind what was taken in
 			m, err := nc.Request(subj, []byte("{}"), patience)
 			return err == nil && !strings.Contains(string(m.Data), `"err_code":10167`)
