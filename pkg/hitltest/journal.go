@@ -214,6 +214,9 @@ func (j *MemoryJournal) Request(ctx context.Context, ref subject.Ref) (*journal.
 		return nil, err
 	}
 	m := j.streams[journal.Requests].find(subj)
+	if m == nil && j.streams[journal.Mailbox].find(subject.Left(subj)) != nil {
+		return nil, journal.ErrLeft
+	}
 	if m == nil {
 		return nil, journal.ErrNotFound
 	}

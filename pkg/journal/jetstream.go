@@ -194,7 +194,16 @@ func Verify(keys map[string]ed25519.PublicKey, m *Message) (*StoredDecision, err
 
 // Request implements Journal.
 func (j *JetStream) Request(ctx context.Context, ref subject.Ref) (*Message, error) {
-	m, err := j.get(ctx, Requests, getRequest{Last: subject.Request(ref)})
+	at := subject.Request(ref)
+	m, err := j.get(ctx, Requests, getRequest{Last: at})
+	if errors.Is(err, ErrNotFound) {
+		if _, err = j.get(ctx, Mailbox, getRequest{Last: subject.Left(at)}); err == nil {
+			return nil, ErrLeft
+		}
+		if errors.Is(err, ErrNotFound) { // it may have been passed on between the two looks
+			m, err = j.get(ctx, Requests, getRequest{Last: at})
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ const (
 // Errors of the journal.
 var (
 	ErrNotFound = errors.New("journal: not found")
+	// ErrLeft means that a request was left for the gateways, and none has passed it
+	// on yet.
+	ErrLeft = errors.New("journal: asked while no gateway was there, and not taken in yet: try again")
 	// ErrUnknown means that a write may have landed and could not be read back.
 	ErrUnknown = errors.New("journal: outcome unknown")
 	// ErrDrift means that a stream's configuration is not the one that makes
@@ -90,7 +93,8 @@ type Journal interface {
 	// Decision reads the decision of ref through the stream's leader;
 	// ErrNotFound if there is none.
 	Decision(ctx context.Context, ref subject.Ref) (*StoredDecision, error)
-	// Request reads the open request of ref through the leader.
+	// Request reads the open request of ref through the leader; ErrLeft if it is in
+	// the mailbox only.
 	Request(ctx context.Context, ref subject.Ref) (*Message, error)
 	// DeleteRequest removes the message seq of Requests; absent is no error.
 	DeleteRequest(ctx context.Context, seq uint64) error

@@ -22,6 +22,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus/dial"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway"
@@ -204,6 +205,16 @@ func (p *part) decider(ctx context.Context, more []nats.Option, work func() erro
 		return err
 	}
 	defer conn.Shut()
+	lines, err := dial.Service(ctx, "bench relay", c, more, p.log)
+	if err != nil {
+		return err
+	}
+	defer lines.Shut()
+	owners, err := relay.Start(relay.Options{Conn: lines.Conn, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	defer owners.Close()
 	j := journal.New(conn.Conn, journal.Options{
 		Signer: journal.NewSigner(key), Keys: c.PublicDecisionKeys(), Logger: p.log,
 	})

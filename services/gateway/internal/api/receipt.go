@@ -29,7 +29,9 @@ func Failure(err error) hitl.Receipt {
 		return Invalid(err)
 	}
 	text := "the decision could not be stored now; it is unknown whether it counts, and trying again is safe"
-	if errors.Is(err, journal.ErrFull) && !errors.Is(err, journal.ErrUnknown) {
+	if errors.Is(err, journal.ErrLeft) {
+		text = "nothing was decided: it was asked while no gateway was there, and is taken in in a moment; try again"
+	} else if errors.Is(err, journal.ErrFull) && !errors.Is(err, journal.ErrUnknown) {
 		text = "nothing was decided: the record of decisions has no room left"
 	} else if why := Cause(err); why != nil {
 		text += ": " + why.Error()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/journal/relay"
-	"github.com/banksman/banksman/pkg/subject"
 )
 
 const (
@@ -45,13 +44,4 @@ func (e *Engine) collect(owners *relay.Relay) func(context.Context, journal.Deli
 		}
 		e.finish(d, err)
 	}
-}
-
-var errStillLeft = errors.New("its request was left for the gateways and is not taken in yet")
-
-// notLeft is errStillLeft if the request of a withdrawal is yet to be collected.
-func (e *Engine) notLeft(ctx context.Context, ref subject.Ref) error {
-	return e.opts.Journal.Last(ctx, journal.Mailbox, []string{subject.Left(subject.Request(ref))}, func(journal.Message) error {
-		return errStillLeft
-	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -53,19 +54,20 @@ func TestWhatWasLeftIsTakenIn_D0_10_D1_16_invariant3(t *testing.T) {
 	}, patience, time.Millisecond, "nothing is left there")
 }
 
-// slowCollector lets nothing be collected before somebody has looked whether a request
-// is still to be.
+// slowCollector lets nothing be collected before somebody has looked for a request
+// that is still to be.
 type slowCollector struct {
 	journal.Journal
 	look   func()
 	looked chan struct{}
 }
 
-func (s *slowCollector) Last(ctx context.Context, stream string, filters []string, fn func(journal.Message) error) error {
-	if stream == journal.Mailbox {
-		defer s.look()
+func (s *slowCollector) Request(ctx context.Context, ref subject.Ref) (*journal.Message, error) {
+	m, err := s.Journal.Request(ctx, ref)
+	if errors.Is(err, journal.ErrLeft) {
+		s.look()
 	}
-	return s.Journal.Last(ctx, stream, filters, fn)
+	return m, err
 }
 
 func (s *slowCollector) Collect(ctx context.Context, workers int, fn func(context.Context, journal.Delivery)) error {
@@ -119,4 +121,27 @@ func TestWhatWasLeftAndDecidedIsNotShownAgain_invariant8(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, hitl.Allowed, list[0].Outcome)
+}
+
+// Nobody is told that there is no such thing of what was asked and acknowledged, and
+// has not been passed on yet.
+func TestWhatWasLeftIsNotUnknown_invariant6_invariant9(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request("left")
+	raw := w.leave(r)
+	never := make(chan struct{})
+	e, _ := w.gateway(func(o *Options) { o.Journal = &slowCollector{o.Journal, func() {}, never} })
+	for _, id := range []string{ref(r).String(), r.ID} {
+		_, err := e.Interaction(t.Context(), id)
+		require.ErrorIs(t, err, journal.ErrLeft, id)
+		a := answer(r, raw, "ada", allow)
+		a.RequestID = id
+		rec := e.Decide(t.Context(), a)
+		require.Equal(t, hitl.Unavailable, rec.Status, id)
+		require.Contains(t, rec.Error, "try again")
+	}
+	close(never)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
 }

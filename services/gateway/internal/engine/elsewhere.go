@@ -51,12 +51,16 @@ func (e *Engine) elsewhere(ctx context.Context, id string) (subject.Ref, error) 
 		}
 		return at.Ref(), nil
 	}
-	if !errors.Is(err, journal.ErrNotFound) {
+	left := errors.Is(err, journal.ErrLeft)
+	if !left && !errors.Is(err, journal.ErrNotFound) {
 		return subject.Ref{}, err
 	}
 	// It may have been decided and swept since.
 	w, err := e.opts.Journal.Decision(ctx, anybody)
 	if errors.Is(err, journal.ErrNotFound) {
+		if left {
+			return subject.Ref{}, journal.ErrLeft
+		}
 		return subject.Ref{}, api.ErrNotFound
 	}
 	if err != nil {

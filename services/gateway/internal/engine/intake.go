@@ -216,11 +216,6 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 	if err != nil && (errors.Is(err, errUnread) || !errors.Is(err, api.ErrNotFound)) {
 		return err // comes again
 	}
-	if err != nil {
-		if err := e.notLeft(ctx, ref); err != nil {
-			return err
-		}
-	}
 	return e.opts.Journal.DeleteRequest(ctx, m.Seq)
 }
 
