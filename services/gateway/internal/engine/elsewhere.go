@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
@@ -33,46 +32,10 @@ func (e *Engine) lookup(ctx context.Context, id string) (subject.Ref, error) {
 	return e.elsewhere(ctx, id)
 }
 
-// elsewhere finds a plain id in the streams. An id is made of tenant and owner:
-// what another owner stored under it is no request.
 func (e *Engine) elsewhere(ctx context.Context, id string) (subject.Ref, error) {
-	if !subject.ValidToken(id) {
-		return subject.Ref{}, api.ErrNotFound
-	}
-	anybody := subject.Ref{Tenant: "*", Owner: "*", ID: id}
-	m, err := e.opts.Journal.Request(ctx, anybody)
-	if err == nil {
-		at, err := subject.Parse(m.Subject)
-		if err != nil {
-			return subject.Ref{}, api.ErrNotFound
-		}
-		if _, _, bad := record.Examine(&e.policy, at.Ref(), *m); bad != nil {
-			return subject.Ref{}, api.ErrNotFound
-		}
-		return at.Ref(), nil
-	}
-	left := errors.Is(err, journal.ErrLeft)
-	if !left && !errors.Is(err, journal.ErrNotFound) {
-		return subject.Ref{}, err
-	}
-	// It may have been decided and swept since.
-	w, err := e.opts.Journal.Decision(ctx, anybody)
+	ref, err := record.Find(ctx, e.opts.Journal, &e.policy, id)
 	if errors.Is(err, journal.ErrNotFound) {
-		if left {
-			return subject.Ref{}, journal.ErrLeft
-		}
-		return subject.Ref{}, api.ErrNotFound
+		err = api.ErrNotFound
 	}
-	if err != nil {
-		return subject.Ref{}, err
-	}
-	raw, err := w.Request()
-	if err != nil || raw == nil {
-		return subject.Ref{}, api.ErrNotFound // only its digest was kept
-	}
-	r, err := hitl.ParseRequest(raw)
-	if err != nil {
-		return subject.Ref{}, api.ErrNotFound
-	}
-	return subject.NewRef(r.Tenant, r.Owner, r.ID), nil
+	return ref, err
 }

@@ -81,7 +81,7 @@ type Engine struct {
 	wait  func(context.Context, <-chan struct{}) error
 
 	winners recent.Winners
-	backlog backlog
+	backlog relay.Backlog
 
 	mu        sync.Mutex
 	skew      time.Duration // this clock before the server's, as far as it is certain
@@ -160,7 +160,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	started := e.now()
 	// It needs nothing of what is loaded, and workers wait for it.
 	meter := talk.Meter{Ledger: e.ledger, Limit: e.opts.Quota.DayTalk, Name: uuid.NewString()[:8], Logger: e.log}
-	owners, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Behind: e.backlog.behind, Name: meter.Name, Logger: e.log})
+	owners, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Behind: e.backlog.Behind, Name: meter.Name, Logger: e.log})
 	if err != nil {
 		return err
 	}

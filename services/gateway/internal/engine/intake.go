@@ -25,7 +25,7 @@ const retryIn = 2 * time.Second
 // intake takes in one request or withdrawal. It acknowledges only what is
 // settled or on the event stream.
 func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
-	e.backlog.saw(d.Behind)
+	e.backlog.Saw(d.Behind)
 	p, err := subject.Parse(d.Subject)
 	if err != nil || p.Kind != "req" && p.Kind != "cxl" {
 		// Whoever wrote it gets no decision: its subject fits no inbox.

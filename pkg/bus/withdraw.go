@@ -1,0 +1,55 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
+)
+
+// withdrawLater withdraws in the background, for a bounded time. The caller is
+// a counted call.
+func (c *Client) withdrawLater(ref subject.Ref, w hitl.Withdrawal) {
+	c.link.Later(lastWords, func(ctx context.Context) {
+		if err := c.withdraw(ctx, ref, w); err != nil {
+			c.log.Warn("could not withdraw", "interaction", ref.ID, "error", err)
+		}
+	})
+}
+
+// Withdraw takes a request back. An interaction that has its decision keeps it.
+func (c *Client) Withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawal) error {
+	if !c.link.Begin() {
+		return ErrClosed
+	}
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
+	defer cancel(nil)
+	w.V = 1
+	return c.withdraw(ctx, ref, w)
+}
+
+func (c *Client) withdraw(ctx context.Context, ref subject.Ref, w hitl.Withdrawal) error {
+	data, err := hitl.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return c.link.SendOnce(ctx, subject.Withdraw(ref), data)
+}
+
+// Ack tells what became of a decision here: stage is one of hitl.Delivered,
+// hitl.Applied and hitl.Refused. Of repeated acks of a stage the first counts.
+func (c *Client) Ack(ctx context.Context, ref subject.Ref, stage, decisionID, detail string) error {
+	if !c.link.Begin() {
+		return ErrClosed
+	}
+	defer c.link.End()
+	ctx, cancel := c.link.Bound(ctx)
+	defer cancel(nil)
+	data, err := hitl.Marshal(hitl.Ack{V: 1, Stage: stage, DecisionID: decisionID, At: time.Now().UTC(), Detail: detail})
+	if err != nil {
+		return err
+	}
+	return c.link.StoreOnce(ctx, subject.Ack(ref, stage), data)
+}
