@@ -26,14 +26,10 @@ func Decode(raw []byte, what string, v any) error {
 }
 
 // Member is the value of an object's member, nil where it has none of exactly
-// this name. Decoding into a struct would take a member whose name differs in
-// case for it, and that is not the one that a tool reads.
+// this name; object is valid JSON. Decoding into a struct would take a member whose
+// name differs in case for it, and that is not the one that a tool reads.
 func Member(object json.RawMessage, name string) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
-		return nil
-	}
-	return members[name]
+	return strictjson.Member(object, name)
 }
 
 // Canonical returns raw with sorted keys, without insignificant white space
