@@ -15,12 +15,12 @@ type PushKeys struct {
 	Auth   string `json:"auth"`
 }
 
-// PushRenewal tells that a browser has another subscription now. Who sends it is
-// known by the old one's secret, as a service worker has no session.
+// PushRenewal tells that a browser has another subscription now. Which one it is, is
+// known by the secret that only it was given, as a service worker has no session.
 type PushRenewal struct {
-	User string           `json:"user"` // id of whose browser it is
-	Old  PushSubscription `json:"old"`
-	New  PushSubscription `json:"new"`
+	User    string           `json:"user"`    // id of whose browser it is
+	Renewal string           `json:"renewal"` // as the browser was told when it was added
+	New     PushSubscription `json:"new"`
 }
 
 // PushBrowser is a browser that wants pushes, as its person sees it.
@@ -37,6 +37,9 @@ type PushBrowser struct {
 type PushBrowsers struct {
 	PublicKey string        `json:"public_key"`
 	Browsers  []PushBrowser `json:"browsers"`
+	// Renewal is the secret of the browser that was just added, which nobody else is
+	// told: with it the browser says that it has another subscription.
+	Renewal string `json:"renewal,omitempty"`
 }
 
 // TicketUse decides, by the token of a push, the request as it was told there.

@@ -41,7 +41,6 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
-	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
@@ -190,10 +189,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.rules, err = rulebook.Open(ctx, rulebook.Options{
-		Conn: g.conn.Conn, Logger: o.Logger, Rights: func(ctx context.Context, person string) (role.Set, error) {
-			_, may, err := g.auth.Who(ctx, person)
-			return may, err
-		},
+		Conn: g.conn.Conn, Logger: o.Logger, Rights: g.auth.Standing,
 	})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)

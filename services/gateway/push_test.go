@@ -68,12 +68,19 @@ func TestBrowsersOfPeople(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Len(t, list.PublicKey, 87, "a point of P-256 in base64url")
 	require.Empty(t, list.Browsers)
-	for range 2 { // said again it is the same
+	old := ""
+	for range 2 { // said again it is the same, but for its secret
+		old = list.Renewal
 		code, list, _ = ask(g, "POST", "/api/push", g.token, sub)
 		require.Equal(t, http.StatusOK, code)
 		require.Len(t, list.Browsers, 1)
 		require.True(t, list.Browsers[0].This)
 	}
+	secret := list.Renewal
+	require.NotEqual(t, old, secret)
+	code, list, _ = ask(g, "GET", "/api/push", g.token, nil)
+	require.Equal(t, http.StatusOK, code)
+	require.Empty(t, list.Renewal, "it is told once")
 	got := browsers(t, n, "owner")
 	require.Equal(t, []wire.PushTarget{{ID: list.Browsers[0].ID, Endpoint: sub.Endpoint, P256dh: sub.Keys.P256dh, Auth: sub.Keys.Auth}}, got)
 	require.Empty(t, browsers(t, n, "ada"))
@@ -110,17 +117,17 @@ func TestBrowsersOfPeople(t *testing.T) {
 	}
 	require.Len(t, browsers(t, n, "owner", ids...), 1, "what a push service gave up is forgotten")
 
-	// A browser renews by the secret of its old subscription, and by nothing else.
+	// A browser renews by the secret that it was given, and by nothing that a notifier
+	// knows of it.
 	next := subscription(t, "https://push.example.com/next")
-	forged := sub
-	forged.Keys.Auth = next.Keys.Auth
 	for name, r := range map[string]wire.PushRenewal{
-		"another secret": {User: "owner", Old: forged, New: next}, "somebody else's": {User: "ada", Old: sub, New: next}, "no user": {Old: sub, New: next},
+		"no secret": {User: "owner", New: next}, "what a notifier knows": {User: "owner", Renewal: sub.Keys.Auth, New: next},
+		"an older secret": {User: "owner", Renewal: old, New: next}, "somebody else's": {User: "ada", Renewal: secret, New: next}, "no user": {Renewal: secret, New: next},
 	} {
 		code, _, _ = ask(g, "POST", "/api/push/renewal", "", r)
 		require.Equal(t, http.StatusNotFound, code, name)
 	}
-	code, _, _ = ask(other, "POST", "/api/push/renewal", "", wire.PushRenewal{User: "owner", Old: sub, New: next})
+	code, _, _ = ask(other, "POST", "/api/push/renewal", "", wire.PushRenewal{User: "owner", Renewal: secret, New: next})
 	require.Equal(t, http.StatusOK, code)
 	got = browsers(t, n, "owner")
 	require.Equal(t, next.Endpoint, got[0].Endpoint)

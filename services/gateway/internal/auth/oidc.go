@@ -12,8 +12,9 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 )
 
-// OIDCSession is how long a sign-in through an issuer lasts: what changes there
-// is known here after that at the latest.
+// OIDCSession is how long a sign-in through an issuer lasts, and how long its word for
+// somebody holds for all else that is done in that person's name: what changes there is
+// known here after that at the latest.
 const OIDCSession = 12 * time.Hour
 
 // SignInPage is where an issuer sends people back to, below the base URL.
@@ -80,6 +81,7 @@ func (s *Store) FinishOIDC(ctx context.Context, ceremony, state, code string) (s
 // others than before, whoever is signed in with the old ones is signed out.
 func (s *Store) keepClaimed(ctx context.Context, who *user) error {
 	who.Created = s.now().UTC()
+	who.VouchedAt = who.Created
 	raw, err := json.Marshal(who)
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
@@ -93,7 +95,7 @@ func (s *Store) keepClaimed(ctx context.Context, who *user) error {
 			return ErrUnknown
 		}
 		changed = !issuer.SameRoles(u.Roles, who.Roles)
-		u.Name, u.Roles = who.Name, who.Roles
+		u.Name, u.Roles, u.VouchedAt = who.Name, who.Roles, who.VouchedAt
 		return nil
 	})
 	if err == nil && changed {

@@ -89,6 +89,8 @@ type Store struct {
 	lastUse map[string]time.Time // of tokens, as noted by this gateway
 	aead    cipher.AEAD          // nil until it is needed
 
+	onRevoke func(ctx context.Context, person string, ended func(hash string) bool) // may be nil
+
 	passkeys *webauthn.WebAuthn // nil: none can be used here
 	issuer   *issuer.Issuer     // nil: none is trusted
 }
@@ -291,8 +293,28 @@ func (s *Store) CheckHash(ctx context.Context, hash string) (*Session, error) {
 	return &sess, nil
 }
 
+// OnRevoke has f called after sessions of a person were ended before their time; ended
+// says which. It has to be set before the store serves anybody.
+func (s *Store) OnRevoke(f func(ctx context.Context, person string, ended func(hash string) bool)) {
+	s.onRevoke = f
+}
+
 // Revoke ends a session at once, on every gateway.
 func (s *Store) Revoke(ctx context.Context, hash string) error {
+	var sess Session
+	if _, err := s.read(ctx, sessionKey+hash, &sess); err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	if err := s.end(ctx, hash); err != nil {
+		return err
+	}
+	if s.onRevoke != nil {
+		s.onRevoke(ctx, sess.Person.ID, func(h string) bool { return h == hash })
+	}
+	return nil
+}
+
+func (s *Store) end(ctx context.Context, hash string) error {
 	return unavailable(s.kv.Delete(ctx, sessionKey+hash))
 }
 

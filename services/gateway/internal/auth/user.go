@@ -42,13 +42,15 @@ const userKey = "user."
 
 // user is a person as stored. That of the owner has passkeys only.
 type user struct {
-	V         int       `json:"v"`
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Roles     role.Set  `json:"roles,omitempty"`
-	Disabled  bool      `json:"disabled,omitempty"`
-	Source    string    `json:"source"`
-	Subject   string    `json:"subject,omitempty"` // at the issuer
+	V        int      `json:"v"`
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Roles    role.Set `json:"roles,omitempty"`
+	Disabled bool     `json:"disabled,omitempty"`
+	Source   string   `json:"source"`
+	Subject  string   `json:"subject,omitempty"` // at the issuer
+	// VouchedAt is when the issuer last said who this is and what roles that means.
+	VouchedAt time.Time `json:"vouched_at,omitzero"`
 	Passkeys  []passkey `json:"passkeys,omitempty"`
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by,omitempty"`
@@ -192,8 +194,11 @@ func (s *Store) RevokeAll(ctx context.Context, person, except string) error {
 	list, err := s.Sessions(ctx, person)
 	for _, sess := range list {
 		if err == nil && sess.Hash != except {
-			err = s.Revoke(ctx, sess.Hash)
+			err = s.end(ctx, sess.Hash)
 		}
+	}
+	if s.onRevoke != nil && err == nil {
+		s.onRevoke(ctx, person, func(h string) bool { return h != except })
 	}
 	return err
 }
@@ -236,6 +241,15 @@ func (s *Store) admit(ctx context.Context, sess *Session) error {
 		return err
 	case u.Disabled:
 		return ErrUnknown
+	case u.Source == SourceOIDC:
+		// What the issuer said holds for a time, whatever one signed in by since.
+		until := u.VouchedAt.Add(OIDCSession)
+		if !s.now().Before(until) {
+			return ErrUnknown
+		}
+		if until.Before(sess.ExpiresAt) {
+			sess.ExpiresAt = until
+		}
 	}
 	if u.ID != OwnerID {
 		sess.Rights, sess.Person.Name = u.Roles, u.Name
@@ -244,8 +258,23 @@ func (s *Store) admit(ctx context.Context, sess *Session) error {
 	return nil
 }
 
+// Standing are the rights of a person for what was made with them and works on while
+// nobody is signed in, which is rules: with them an issuer's word holds until its next.
+func (s *Store) Standing(ctx context.Context, id string) (role.Set, error) {
+	u, _, err := s.user(ctx, id)
+	switch {
+	case id == OwnerID:
+		return role.Everything(), nil
+	case errors.Is(err, ErrNoUser):
+		return nil, nil
+	case err != nil || u.Disabled:
+		return nil, err
+	}
+	return u.Roles, nil
+}
+
 // Who is a person, with what that person may do now: nothing where the person may
-// not sign in.
+// not sign in, or the issuer has not vouched for the person of late.
 func (s *Store) Who(ctx context.Context, id string) (who hitl.Principal, may role.Set, err error) {
 	sess := Session{Person: hitl.Principal{Kind: "person", ID: id}}
 	if id == OwnerID {

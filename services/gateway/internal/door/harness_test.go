@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -31,7 +32,6 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/pushes"
-	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
@@ -57,7 +57,9 @@ type house struct {
 	fake   *fake
 	door   *door.Door
 	auth   *auth.Store
-	url    string // http://127.0.0.1:port
+	pushes *pushes.Store
+	ahead  *atomic.Int64 // of the pushes' clock, in ns
+	url    string        // http://127.0.0.1:port
 	token  string
 	stop   func()
 	server *http.Server
@@ -131,7 +133,7 @@ func newHouse(t *testing.T, change ...func(*door.Options)) *house {
 // newHouseOf is newHouse with a session store of one's own.
 func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) *house {
 	t.Helper()
-	h := &house{t: t, fake: newFake(), auth: store}
+	h := &house{t: t, fake: newFake(), auth: store, ahead: &atomic.Int64{}}
 	h.client = &http.Client{Transport: h.checked(http.DefaultTransport)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -146,17 +148,17 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	}
 	o.Presence = presence.New(presence.Options{Waiting: h.fake.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
 	nc, _ := servers.Load(store)
-	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: func(ctx context.Context, person string) (role.Set, error) {
-		_, may, err := store.Who(ctx, person)
-		return may, err
-	}})
+	book, err := rulebook.Open(t.Context(), rulebook.Options{Conn: nc.(*nats.Conn), Logger: o.Logger, Rights: store.Standing})
 	require.NoError(t, err)
 	o.Rules = &rulebook.Desk{Book: book, Engine: h.fake}
 	o.Visits = visits(t, store)
-	browsers, err := pushes.Open(t.Context(), pushes.Options{Conn: nc.(*nats.Conn), Auth: store, Logger: o.Logger, PublicKey: "key"})
+	browsers, err := pushes.Open(t.Context(), pushes.Options{Conn: nc.(*nats.Conn), Auth: store, Logger: o.Logger, PublicKey: "key", Clock: func() time.Time {
+		return time.Now().Add(time.Duration(h.ahead.Load()))
+	}})
 	require.NoError(t, err)
 	tickets, err := ticket.Open(t.Context(), ticket.Options{Conn: nc.(*nats.Conn), Engine: h.fake, People: store, Logger: o.Logger})
 	require.NoError(t, err)
+	h.pushes = browsers
 	o.Pushes = &pushes.Desk{Store: browsers, Tickets: tickets, Logger: o.Logger}
 	for _, fn := range change {
 		fn(&o)

@@ -87,7 +87,6 @@ func (d *Door) logoutUser(w http.ResponseWriter, r *http.Request, sess *auth.Ses
 		d.authError(w, err, "signing out")
 		return
 	}
-	d.Pushes.Leave(r.Context(), r.PathValue("id"))
 	d.log.Info("signed out everywhere", "user", r.PathValue("id"), "by", sess.Person.ID)
 	reply(w, http.StatusOK, wire.OK{OK: true})
 }
@@ -102,7 +101,6 @@ func (d *Door) logoutEverywhere(w http.ResponseWriter, r *http.Request, sess *au
 		d.authError(w, err, "signing out")
 		return
 	}
-	d.Pushes.Leave(r.Context(), sess.Person.ID)
 	d.forget(w, r)
 	reply(w, http.StatusOK, wire.OK{OK: true})
 }

@@ -85,6 +85,8 @@ func TestOnlyWhoMayAnswerHoldsAnAlertBack(t *testing.T) {
 		{"responder", []wire.Grant{grant(wire.RoleResponder, "shop")}, false, true},
 		{"approver", []wire.Grant{grant(wire.RoleApprover, "shop")}, true, false},
 		{"admin", []wire.Grant{grant(wire.RoleAdmin, "shop")}, true, true},
+		{"bound", []wire.Grant{{Role: wire.RoleAdmin, Projects: []string{"shop"}, Tenants: []string{"default"}}}, true, true},
+		{"bound-away", []wire.Grant{{Role: wire.RoleAdmin, Projects: []string{"shop"}, Tenants: []string{"acme"}}}, false, false},
 	} {
 		a, q := call(), question()
 		status, body := h.as(h.user(c.who, c.roles...)).see(a, q, "default.agents.none")

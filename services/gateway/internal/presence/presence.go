@@ -67,7 +67,7 @@ func (d *Desk) See(sess *auth.Session, ids []string) hitl.Receipt {
 		if !ok {
 			continue
 		}
-		about := &hitl.Request{Kind: sum.Kind, Owner: sum.Owner, ProjectID: sum.ProjectID}
+		about := &hitl.Request{Kind: sum.Kind, Owner: sum.Owner, Tenant: sum.Tenant, ProjectID: sum.ProjectID}
 		if _, refused := permit.Role(who, about); refused != nil {
 			continue
 		}

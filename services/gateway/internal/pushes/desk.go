@@ -14,7 +14,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
-// maxBody fits two subscriptions, in bytes.
+// maxBody fits a subscription and a token, in bytes.
 const maxBody = 8 << 10
 
 // Desk serves browsers.
@@ -45,10 +45,13 @@ func (d *Desk) Routes(serve func(string, http.HandlerFunc), person func(string, 
 		return d.List(r.Context(), sess)
 	})
 	own("POST /api/push", func(r *http.Request, sess *auth.Session, in *wire.PushSubscription) (any, error) {
-		if err := d.Add(r.Context(), sess, *in, r.UserAgent()); err != nil {
+		renewal, err := d.Add(r.Context(), sess, *in, r.UserAgent())
+		if err != nil {
 			return nil, err
 		}
-		return d.List(r.Context(), sess)
+		out, err := d.List(r.Context(), sess)
+		out.Renewal = renewal
+		return out, err
 	})
 	own("DELETE /api/push/{id}", func(r *http.Request, sess *auth.Session, _ *wire.PushSubscription) (any, error) {
 		return wire.OK{OK: true}, d.Remove(r.Context(), sess, r.PathValue("id"))

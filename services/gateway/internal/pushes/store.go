@@ -2,14 +2,16 @@
 // they decide by the buttons of one.
 //
 // A browser belongs to the sign-in in which its person asked for it. Once that is ended
-// by signing out, here or elsewhere, the browser is told nothing more; a sign-in that
-// came to its end by itself leaves it, so that whoever is on call is woken all the same.
+// by signing out, here or elsewhere, the browser is forgotten; a sign-in that came to its
+// end by itself leaves it, so that whoever is on call is woken all the same, as long as
+// the person has rights here.
 // What is told is the notifier's affair, which asks for the browsers of one person.
 package pushes
 
 import (
 	"context"
 	"crypto/ecdh"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -76,6 +78,9 @@ type browser struct {
 	// Session is the hash of the sign-in, and Ends when that ends by itself.
 	Session string    `json:"session"`
 	Ends    time.Time `json:"ends"`
+	// Renewal is the hash of the secret that only the browser has; without one it is
+	// not renewed.
+	Renewal string `json:"renewal,omitempty"`
 }
 
 // list are the browsers of one person, under the person's id.
@@ -84,7 +89,8 @@ type list struct {
 	Browsers []browser `json:"browsers"`
 }
 
-// Open binds the bucket.
+// Open binds the bucket, and forgets from now on the browsers of sign-ins that are ended.
+// It comes before anybody signs out.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	js, err := jetstream.New(o.Conn)
 	if err != nil {
@@ -98,13 +104,19 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	o.Auth.OnRevoke(s.leave)
 	return s, nil
+}
+
+// hash is what is stored of a secret.
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
 }
 
 // id names a browser to its person, by the address of its pushes.
 func id(endpoint string) string {
-	sum := sha256.Sum256([]byte(endpoint))
-	return hex.EncodeToString(sum[:])[:idLength]
+	return hash(endpoint)[:idLength]
 }
 
 // check names what is wrong with a subscription. An address inside is refused by the
@@ -134,17 +146,19 @@ func check(at string, s *wire.PushSubscription) *hitl.InvalidError {
 }
 
 // Add says that a browser of the person of a session wants pushes. Said again, it
-// belongs to that session from now on.
-func (s *Store) Add(ctx context.Context, sess *auth.Session, in wire.PushSubscription, agent string) error {
+// belongs to that session from now on. The browser renews itself by the secret that is
+// returned.
+func (s *Store) Add(ctx context.Context, sess *auth.Session, in wire.PushSubscription, agent string) (renewal string, err error) {
 	if s.o.PublicKey == "" {
-		return hitl.Invalid("endpoint", "cannot be told anything: this installation has no key for pushes yet (banksman creds makes one)")
+		return "", hitl.Invalid("endpoint", "cannot be told anything: this installation has no key for pushes yet (banksman creds makes one)")
 	}
 	if inv := check("", &in); inv != nil {
-		return inv
+		return "", inv
 	}
+	renewal = rand.Text()
 	agent, _ = hitl.Visible(strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], ""))
-	b := browser{PushSubscription: in, Agent: agent, CreatedAt: s.now().UTC(), Session: sess.Hash, Ends: sess.ExpiresAt}
-	return s.change(ctx, sess.Person.ID, func(l *list) error {
+	b := browser{PushSubscription: in, Agent: agent, CreatedAt: s.now().UTC(), Session: sess.Hash, Ends: sess.ExpiresAt, Renewal: hash(renewal)}
+	return renewal, s.change(ctx, sess.Person.ID, func(l *list) error {
 		for i := range l.Browsers {
 			if l.Browsers[i].Endpoint == in.Endpoint {
 				b.CreatedAt = l.Browsers[i].CreatedAt
@@ -182,34 +196,43 @@ func (s *Store) Remove(ctx context.Context, sess *auth.Session, name string) err
 	})
 }
 
-// Leave forgets all browsers of a person whose sign-ins have been ended. That ends them
-// as well while the sign-ins would have lasted; these here are those that came to their
-// end by themselves.
-func (s *Store) Leave(ctx context.Context, person string) {
-	err := s.change(ctx, person, func(l *list) error {
-		l.Browsers = nil
+// leave forgets the browsers of a person whose sign-ins have been ended. Where that fails
+// they are told nothing all the same while the sign-ins would have lasted.
+func (s *Store) leave(ctx context.Context, person string, ended func(session string) bool) {
+	if !subject.ValidToken(person) {
+		return // nobody who has a browser
+	}
+	err := s.change(context.WithoutCancel(ctx), person, func(l *list) error {
+		n := len(l.Browsers)
+		l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return ended(b.Session) })
+		if len(l.Browsers) == n {
+			return ErrUnknown
+		}
 		return nil
 	})
+	if errors.Is(err, ErrUnknown) {
+		return
+	}
 	if err != nil {
 		s.log.Warn("the browsers of a person could not be forgotten", "person", person, "error", err)
 	}
 }
 
 // Renew puts a browser's new subscription in the place of its old one. Whoever knows
-// the old one's secret is that browser, or got it from there.
+// the secret is that browser, or got it from there: notifiers know where a browser is
+// told, and not its secret.
 func (s *Store) Renew(ctx context.Context, in wire.PushRenewal) error {
-	for at, sub := range map[string]*wire.PushSubscription{"old.": &in.Old, "new.": &in.New} {
-		if inv := check(at, sub); inv != nil {
-			return inv
-		}
+	if inv := check("new.", &in.New); inv != nil {
+		return inv
 	}
 	if !subject.ValidToken(in.User) {
 		return ErrUnknown
 	}
+	known := []byte(hash(in.Renewal))
 	return s.change(ctx, in.User, func(l *list) error {
 		for i := range l.Browsers {
 			b := &l.Browsers[i]
-			if b.Endpoint == in.Old.Endpoint && subtle.ConstantTimeCompare([]byte(b.Keys.Auth), []byte(in.Old.Keys.Auth)) == 1 {
+			if subtle.ConstantTimeCompare([]byte(b.Renewal), known) == 1 {
 				b.PushSubscription = in.New
 				return nil
 			}

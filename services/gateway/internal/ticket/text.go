@@ -8,11 +8,12 @@ import (
 )
 
 // text is all that a card shows of what is asked, for a message with a button beneath
-// it. It is empty where that is long, has two sides, or hides something.
+// it. It is empty where that is long, has two sides, is what a file is to hold, or hides
+// something.
 func text(b *wire.Body) string {
 	var lines []string
 	for _, block := range b.Blocks {
-		if block.Form == "diff" || block.Hidden > 0 || block.Pushed {
+		if block.Form == "diff" || block.Form == "content" || block.Hidden > 0 || block.Pushed {
 			return ""
 		}
 		line := block.Text

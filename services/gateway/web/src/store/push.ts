@@ -7,7 +7,7 @@ export type PushState = "insecure" | "unsupported" | "blocked" | "off" | "on";
 
 type Call = Pick<Gateway, "call">;
 
-/** Where the service worker finds what it needs to renew a subscription. */
+/** Where the service worker finds what it needs to renew a subscription; the secret is told nobody else. */
 const NOTES = "banksman-notes-1";
 
 const CHOICE = "push"; // the person for whom this browser is to be told
@@ -27,13 +27,13 @@ export async function turnOn(api: Call, person: string, key: string): Promise<Pu
   const reg = await navigator.serviceWorker.ready;
   const applicationServerKey = bytes(key);
   let sub = await reg.pushManager.getSubscription();
-  if (sub && !same(sub.options.applicationServerKey, applicationServerKey)) {
-    await sub.unsubscribe(); // it was made for another installation's key
+  if (sub && (setting(CHOICE) !== person || !same(sub.options.applicationServerKey, applicationServerKey))) {
+    await forget(sub); // it may tell somebody else, or was made for another installation's key
     sub = null;
   }
   sub ??= await reg.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
   const list = await tell(api, sub);
-  await note(person, key, sub);
+  await note(person, key, list.renewal ?? "");
   keepSetting(CHOICE, person);
   return list;
 }
@@ -41,17 +41,29 @@ export async function turnOn(api: Call, person: string, key: string): Promise<Pu
 export async function turnOff(api: Call, id: string | undefined): Promise<void> {
   keepSetting(CHOICE, "");
   const reg = await navigator.serviceWorker.getRegistration();
-  await (await reg?.pushManager.getSubscription())?.unsubscribe();
-  await caches.delete(NOTES);
+  await forget(await reg?.pushManager.getSubscription());
   if (id !== undefined) await api.call("DELETE", `/api/push/${encodeURIComponent(id)}`);
 }
 
-/** Has this browser belong to the sign-in that is open now, where it was told before. */
+/** Ends a subscription: whoever it told is told here no more. */
+async function forget(sub: PushSubscription | null | undefined): Promise<void> {
+  await sub?.unsubscribe();
+  await caches.delete(NOTES);
+}
+
+/**
+ * Has this browser belong to the sign-in that is open now, where it was told before;
+ * where somebody else has signed in, it is told nothing more.
+ */
 export async function again(api: Call): Promise<void> {
   const person = setting(CHOICE);
   if (person === "" || (await pushState()) !== "on" || Notification.permission !== "granted") return;
   const me = await api.call<{ principal: { id: string } }>("GET", "/api/me");
-  if (me.principal.id !== person) return; // somebody else's now
+  if (me.principal.id !== person) {
+    keepSetting(CHOICE, "");
+    const reg = await navigator.serviceWorker.getRegistration();
+    return forget(await reg?.pushManager.getSubscription());
+  }
   const { public_key } = await api.call<PushBrowsers>("GET", "/api/push");
   if (public_key) await turnOn(api, person, public_key);
 }
@@ -69,9 +81,9 @@ function tell(api: Call, sub: PushSubscription): Promise<PushBrowsers> {
   return api.call("POST", "/api/push", { body: { endpoint, keys: { p256dh: keys?.p256dh, auth: keys?.auth } } });
 }
 
-async function note(user: string, key: string, sub: PushSubscription): Promise<void> {
+async function note(user: string, key: string, renewal: string): Promise<void> {
   const cache = await caches.open(NOTES);
-  await cache.put("/note", new Response(JSON.stringify({ user, key, subscription: sub.toJSON() })));
+  await cache.put("/note", new Response(JSON.stringify({ user, key, renewal })));
 }
 
 function bytes(base64url: string): Uint8Array<ArrayBuffer> {

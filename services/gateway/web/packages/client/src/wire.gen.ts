@@ -2149,6 +2149,10 @@ export interface PushBrowser {
 export interface PushBrowsers {
   public_key: string;
   browsers: null | PushBrowser[];
+  /**
+   * renewal is the secret of the browser that was just added, which nobody else is told: with it the browser says that it has another subscription.
+   */
+  renewal?: string;
 }
 /**
  * PushKeys are what pushes to a browser are encrypted with, base64url.
@@ -2161,7 +2165,7 @@ export interface PushKeys {
   auth: string;
 }
 /**
- * PushRenewal tells that a browser has another subscription now. Who sends it is known by the old one's secret, as a service worker has no session.
+ * PushRenewal tells that a browser has another subscription now. Which one it is, is known by the secret that only it was given, as a service worker has no session.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "PushRenewal".
@@ -2171,7 +2175,10 @@ export interface PushRenewal {
    * id of whose browser it is
    */
   user: string;
-  old: PushSubscription;
+  /**
+   * as the browser was told when it was added
+   */
+  renewal: string;
   new: PushSubscription;
 }
 /**
