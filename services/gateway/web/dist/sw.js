@@ -81,7 +81,7 @@ async function keep(res) {
 // ---- Notifications. What is shown comes from the notifier, encrypted for this browser;
 // where a press leads and what it decides is fixed here.
 
-const NOTES = "banksman-notes-1"; // this browser's subscription, for when it is renewed
+const NOTES = "banksman-notes-1"; // by what this browser renews its subscription
 const NAMES = { allow: "Approve", deny: "Deny" };
 const WINDOW = 30_000; // ms for the server's word
 
@@ -90,7 +90,7 @@ self.addEventListener("notificationclick", (e) => {
   e.notification.close();
   e.waitUntil(pressed(e.notification, e.action));
 });
-self.addEventListener("pushsubscriptionchange", (e) => e.waitUntil(renew(e.oldSubscription)));
+self.addEventListener("pushsubscriptionchange", (e) => e.waitUntil(renew()));
 
 async function told(data) {
   let m;
@@ -165,22 +165,16 @@ async function open(key) {
   return tab.focus().catch(() => undefined); // it has the request on its screen all the same
 }
 
-// The push service has given this browser another address: the server is told by the
-// secret of the old one, as a worker has no session.
-async function renew(old) {
+// The push service has given this browser another address: the server is told with the
+// secret that it gave this browser, as a worker has no session.
+async function renew() {
   const cache = await caches.open(NOTES);
   const kept = await (await cache.match("/note"))?.json();
-  const before = old?.toJSON() ?? kept?.subscription;
-  if (!kept?.user || !before) return; // the page says it anew when it is opened
+  if (!kept?.user || !kept.renewal) return; // the page says it anew when it is opened
   const sub = await self.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: kept.key });
-  const next = sub.toJSON();
-  const res = await fetch("/api/push/renewal", {
+  const { endpoint, keys } = sub.toJSON();
+  await fetch("/api/push/renewal", {
     method: "POST", credentials: "omit", headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ user: kept.user, old: short(before), new: short(next) }),
+    body: JSON.stringify({ user: kept.user, renewal: kept.renewal, new: { endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth } } }),
   });
-  if (res.ok) await cache.put("/note", new Response(JSON.stringify({ ...kept, subscription: next })));
-}
-
-function short(s) {
-  return { endpoint: s.endpoint, keys: { p256dh: s.keys.p256dh, auth: s.keys.auth } };
 }
