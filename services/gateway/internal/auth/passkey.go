@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -58,26 +56,6 @@ type invite struct {
 type passkeyOf struct {
 	V    int    `json:"v"`
 	User string `json:"user"`
-}
-
-// relyingParty makes what checks passkeys, nil where browsers would have none:
-// they bind a passkey to a name, and offer it over a connection that can be
-// trusted.
-func relyingParty(base *url.URL) (*webauthn.WebAuthn, error) {
-	if base == nil {
-		return nil, nil
-	}
-	host := base.Hostname()
-	if net.ParseIP(host) != nil || base.Scheme != "https" && host != "localhost" {
-		return nil, nil
-	}
-	return webauthn.New(&webauthn.Config{
-		RPID: host, RPDisplayName: "Banksman", RPOrigins: []string{base.Scheme + "://" + base.Host},
-		AttestationPreference: protocol.PreferNoAttestation,
-		AuthenticatorSelection: protocol.AuthenticatorSelection{
-			ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired,
-		},
-	})
 }
 
 // holder is a user as the checker of passkeys knows one.

@@ -2,14 +2,11 @@ package auth
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/banksman/banksman/services/gateway/internal/seal"
 )
 
 // ceremonyTTL is how long a sign-in may take from its beginning to its end.
@@ -20,58 +17,30 @@ const (
 	spentKey = "spent." // in the sessions' bucket
 )
 
-// A sign-in that has begun is kept by whoever began it, sealed: beginning one is
-// open to everybody, and what everybody can make must not fill the bucket. Only
-// its end is stored, so that it ends once.
-type sealed struct {
-	Kind    string          `json:"kind"`
-	Nonce   string          `json:"nonce"`
-	Expires time.Time       `json:"expires"`
-	Body    json.RawMessage `json:"body"`
-}
-
-// seal hands out v as something only these gateways can read or make.
+// seal hands out v as something only these gateways can read or make. A sign-in that
+// has begun is kept by whoever began it, sealed: beginning one is open to everybody, and
+// what everybody can make must not fill the bucket. Only its end is stored, so that it
+// ends once.
 func (s *Store) seal(ctx context.Context, kind string, v any) (string, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return "", fmt.Errorf("auth: %w", err)
-	}
-	plain, err := json.Marshal(sealed{Kind: kind, Nonce: newToken(), Expires: s.now().Add(ceremonyTTL).UTC(), Body: body})
-	if err != nil {
-		return "", fmt.Errorf("auth: %w", err)
-	}
-	aead, err := s.sealer(ctx)
+	box, err := s.sealer(ctx)
 	if err != nil {
 		return "", err
 	}
-	nonce := make([]byte, aead.NonceSize())
-	rand.Read(nonce) // never fails since Go 1.24
-	return base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, nil)), nil
+	return box.Seal(kind, s.now().Add(ceremonyTTL).UTC(), v)
 }
 
 // open reads what seal made. spend has to be called before it has an effect.
 func (s *Store) open(ctx context.Context, kind, text string, v any) (spend func() error, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return nil, ErrUnknown
-	}
-	aead, err := s.sealer(ctx)
+	box, err := s.sealer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) < aead.NonceSize() {
-		return nil, ErrUnknown
-	}
-	plain, err := aead.Open(nil, raw[:aead.NonceSize()], raw[aead.NonceSize():], nil)
-	var in sealed
-	if err != nil || json.Unmarshal(plain, &in) != nil || in.Kind != kind || !s.now().Before(in.Expires) {
-		return nil, ErrUnknown
-	}
-	if json.Unmarshal(in.Body, v) != nil {
+	nonce, err := box.Open(kind, text, s.now(), v)
+	if err != nil {
 		return nil, ErrUnknown
 	}
 	return func() error {
-		_, err := s.kv.Create(ctx, spentKey+hash(in.Nonce), []byte(`{}`))
+		_, err := s.kv.Create(ctx, spentKey+hash(nonce), []byte(`{}`))
 		if exists(err) {
 			return ErrUnknown
 		}
@@ -80,12 +49,9 @@ func (s *Store) open(ctx context.Context, kind, text string, v any) (spend func(
 }
 
 // sealer makes the key that all gateways share, or reads it.
-func (s *Store) sealer(ctx context.Context) (cipher.AEAD, error) {
-	s.mu.Lock()
-	aead := s.aead
-	s.mu.Unlock()
-	if aead != nil {
-		return aead, nil
+func (s *Store) sealer(ctx context.Context) (*seal.Box, error) {
+	if box := s.box.Load(); box != nil {
+		return box, nil
 	}
 	var key []byte
 	for key == nil {
@@ -103,15 +69,9 @@ func (s *Store) sealer(ctx context.Context) (cipher.AEAD, error) {
 			return nil, unavailable(err)
 		}
 	}
-	block, err := aes.NewCipher(key)
+	box, err := seal.New(key)
 	if err == nil {
-		aead, err = cipher.NewGCM(block)
+		s.box.Store(box)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("auth: seal: %w", err)
-	}
-	s.mu.Lock()
-	s.aead = aead
-	s.mu.Unlock()
-	return aead, nil
+	return box, err
 }

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -23,7 +23,9 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
+	"github.com/banksman/banksman/services/gateway/internal/party"
 	"github.com/banksman/banksman/services/gateway/internal/role"
+	"github.com/banksman/banksman/services/gateway/internal/seal"
 )
 
 // The buckets of the package, made by the provisioner.
@@ -87,12 +89,12 @@ type Store struct {
 
 	mu      sync.Mutex
 	lastUse map[string]time.Time // of tokens, as noted by this gateway
-	aead    cipher.AEAD          // nil until it is needed
 
 	onRevoke func(ctx context.Context, person string, ended func(hash string) bool) // may be nil
 
-	passkeys *webauthn.WebAuthn // nil: none can be used here
-	issuer   *issuer.Issuer     // nil: none is trusted
+	box      atomic.Pointer[seal.Box] // nil until it is needed
+	passkeys *webauthn.WebAuthn       // nil: none can be used here
+	issuer   *issuer.Issuer           // nil: none is trusted
 }
 
 // Open binds the bucket.
@@ -116,7 +118,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.passkeys, err = relyingParty(o.BaseURL); err != nil {
+	if s.passkeys, err = party.New(o.BaseURL); err != nil {
 		return nil, fmt.Errorf("auth: passkeys: %w", err)
 	}
 	if o.OIDC != nil {
