@@ -198,7 +198,7 @@ func (c *Channel) checkTo(to string) string {
 // not read. An address is its own password where there is nothing else.
 func (c *Channel) secret() bool {
 	bare := c.URL != "" && c.Token == "" && len(c.Secrets) == 0 && (c.Type == TypeSlack || c.Type == TypeDiscord || c.Type == TypeTeams)
-	return len(c.Secrets) > 0 || c.Token != "" || c.Password != "" || bare
+	return len(c.Secrets) > 0 || c.Token != "" || c.Password != "" || c.SigningSecret != "" || bare
 }
 
 func (c *Channel) after() time.Duration {

@@ -146,7 +146,7 @@ func (c *Channel) compose(a *channel.Alert) ([]byte, error) {
 		m.Actions = []string{hitl.VerbDeny}
 		// A button to approve stands only where all that it lets go on is above it, on
 		// the few lines that a system shows.
-		if act.Allow && len([]rune(act.Text)) <= maxShown && strings.Count(act.Text, "\n") < maxLines {
+		if act.Allow && fits(act.Text) {
 			m.Actions = append(m.Actions, hitl.VerbAllow)
 			body = append(body, act.Text)
 		}
@@ -163,9 +163,22 @@ func (c *Channel) compose(a *channel.Alert) ([]byte, error) {
 
 // What is sure to be seen of a notification that is unfolded.
 const (
-	maxShown = 160
 	maxLines = 4
+	maxWidth = 40 // characters of a line before it is broken
 )
+
+// fits reports whether all of a text is sure to be seen as it is. That is only known of
+// printable ASCII: others are wider than one, look like it, or turn around what is beside.
+func fits(text string) bool {
+	lines := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return false
+		}
+		lines += max(1, (len(line)+maxWidth-1)/maxWidth)
+	}
+	return lines <= maxLines
+}
 
 // Topic names what a message is about, in at most 32 characters of base64url; a later
 // one replaces an earlier one of it.

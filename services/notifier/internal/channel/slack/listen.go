@@ -26,6 +26,7 @@ const (
 	// maxPayload bounds what is read; a payload repeats the message.
 	maxPayload = 1 << 20
 	maxPresses = 16 // that are worked on at a time
+	maxReads   = 64 // requests whose bodies are read at a time
 	// Path is where Slack sends what was pressed.
 	Path = "/slack"
 )
@@ -95,11 +96,23 @@ func (b *Bot) Listen(ctx context.Context, d *press.Desk) error {
 func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, maxPresses)
+	slots, reads := make(chan struct{}, maxPresses), make(chan struct{}, maxReads)
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if status := b.refuse(r); status != 0 {
+				w.WriteHeader(status)
+				return
+			}
+			// Strangers cannot fill the memory.
+			select {
+			case reads <- struct{}{}:
+			default:
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
 			p, status := b.read(r)
+			<-reads
 			if p == nil {
 				w.WriteHeader(status)
 				return
@@ -141,20 +154,29 @@ type pressed struct {
 	channel string
 }
 
-// read checks a request and reads it; nil: it is none of Slack's, and the status says so.
-func (b *Bot) read(r *http.Request) (*pressed, int) {
+// refuse is the status of what is none of Slack's by its head alone; 0: it may be one.
+func (b *Bot) refuse(r *http.Request) int {
 	if r.Method != http.MethodPost || r.URL.Path != Path {
-		return nil, http.StatusNotFound
+		return http.StatusNotFound
 	}
+	if r.ContentLength > maxPayload {
+		return http.StatusRequestEntityTooLarge
+	}
+	sec, err := strconv.ParseInt(r.Header.Get("X-Slack-Request-Timestamp"), 10, 64)
+	if err != nil || b.buttons.Clock().Sub(time.Unix(sec, 0)).Abs() > maxAge || len(r.Header.Get("X-Slack-Signature")) != len("v0=")+2*sha256.Size {
+		return http.StatusUnauthorized
+	}
+	return 0
+}
+
+// read checks a request that was not refused and reads it; nil: it is none of Slack's,
+// and the status says so.
+func (b *Bot) read(r *http.Request) (*pressed, int) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxPayload+1))
 	if err != nil || len(body) > maxPayload {
 		return nil, http.StatusRequestEntityTooLarge
 	}
 	stamp := r.Header.Get("X-Slack-Request-Timestamp")
-	sec, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || b.buttons.Clock().Sub(time.Unix(sec, 0)).Abs() > maxAge {
-		return nil, http.StatusUnauthorized
-	}
 	mac := hmac.New(sha256.New, []byte(b.buttons.Secret))
 	mac.Write([]byte("v0:" + stamp + ":"))
 	mac.Write(body)

@@ -177,6 +177,44 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 	require.Empty(t, told)
 }
 
+// What is none of Slack's by its head is refused before its body has come, and of the
+// rest only so much is read at a time.
+func TestStrangersDoNotFillTheMemory_B73(t *testing.T) {
+	t.Parallel()
+	b, err := NewBot(token, "https://slack.test", false, Buttons{Secret: signing, Listen: "127.0.0.1:0", Clock: func() time.Time { return now }})
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.serve(ctx, l, &press.Desk{Logger: slog.New(slog.DiscardHandler)}) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	// What is sent is a head; the server says 100 when it begins to read the body.
+	said := func(stamp time.Time, signature string, length int) string {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\nX-Slack-Request-Timestamp: %d\r\nX-Slack-Signature: %s\r\n\r\n", Path, length, stamp.Unix(), signature)
+		require.NoError(t, err)
+		line := make([]byte, len("HTTP/1.1 100"))
+		_, err = io.ReadFull(c, line)
+		require.NoError(t, err)
+		return strings.TrimPrefix(string(line), "HTTP/1.1 ")
+	}
+	formed := sign("guess", "", "")
+	require.Equal(t, "401", said(now, "", 100))
+	require.Equal(t, "401", said(now.Add(-6*time.Minute), formed, 100))
+	require.Equal(t, "413", said(now, formed, maxPayload+1))
+	for range maxReads {
+		require.Equal(t, "100", said(now, formed, 100))
+	}
+	require.Equal(t, "503", said(now, formed, 100))
+}
+
 // Buttons stand below what they decide, and go with the decision.
 func TestButtonsStandBelowWhatTheyDecide(t *testing.T) {
 	t.Parallel()
