@@ -23,6 +23,8 @@ const (
 	shortPause = time.Second
 	longPause  = 15 * time.Second
 	maxAnswer  = 200 // characters that are shown to whoever pressed
+	// maxAge is how old a press may be.
+	maxAge = 10 * time.Minute
 )
 
 // button is one below a message. Its data have at most 64 bytes, which a decision and
@@ -54,8 +56,14 @@ type update struct {
 		ID   string
 		From struct{ ID int64 }
 		Data string
+		// Message is the one below which was pressed. Date is when it was sent, in
+		// seconds since 1970: a press itself has no time.
+		Message struct{ Date int64 }
 	} `json:"callback_query"`
 }
+
+// tooOld is told to whoever pressed what is not taken for its age.
+const tooOld = "This was not taken: it may have been pressed long ago. Press again if it still stands."
 
 // Listen takes what is pressed below the bot's messages, until ctx ends. Telegram keeps
 // what nobody has asked for, for a day, and lets one at a time ask.
@@ -64,12 +72,16 @@ type update struct {
 //	https://core.telegram.org/bots/api#answercallbackquery
 func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
 	var offset int64
+	// A press that is told was made after seen, when nothing was left that had been made
+	// before, and after its message was sent.
+	var seen time.Time
 	for ctx.Err() == nil {
 		mine, err := d.Hold(ctx)
 		if err != nil || !mine {
 			wait(ctx, shortPause)
 			continue
 		}
+		asked := time.Now()
 		list, err := c.poll(ctx, offset)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -81,11 +93,19 @@ func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
 		for _, u := range list {
 			if p := u.Press; p != nil {
 				decision, token, _ := strings.Cut(p.Data, ":")
+				if time.Since(seen) > maxAge && time.Since(time.Unix(p.Message.Date, 0)) > maxAge {
+					c.answer(ctx, d, p.ID, tooOld)
+					offset = u.ID + 1
+					continue
+				}
 				said := d.Take(ctx, press.Press{Account: strconv.FormatInt(p.From.ID, 10), Token: token, Decision: decision})
 				c.answer(ctx, d, p.ID, said)
 			}
 			// What was taken is not told again from the next question on.
 			offset = u.ID + 1
+		}
+		if len(list) < maxPolls {
+			seen = asked
 		}
 	}
 	return nil

@@ -69,11 +69,14 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *service) press(id int, from int64, data string) {
+func (s *service) press(id int, from int64, data string) { s.pressBelow(time.Now(), id, from, data) }
+
+// pressBelow presses below a message of a time.
+func (s *service) pressBelow(sent time.Time, id int, from int64, data string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, map[string]any{
-		"update_id": id, "callback_query": map[string]any{"id": "q" + data[:2] + string(rune('a'+id)), "from": map[string]any{"id": from}, "data": data},
+		"update_id": id, "callback_query": map[string]any{"id": "q" + data[:2] + string(rune('a'+id)), "from": map[string]any{"id": from}, "data": data, "message": map[string]any{"date": sent.Unix()}},
 	})
 }
 
@@ -173,6 +176,38 @@ func TestButtonsOfTelegram_B57_B64_B65(t *testing.T) {
 	defer g.mu.Unlock()
 	require.Equal(t, wire.DecideCall{Token: "ticket_x", Person: "ada", AsTold: true, Response: hitl.Response{Decision: "allow"}}, g.calls[0])
 	require.Len(t, g.calls, 2)
+}
+
+// What was pressed while nobody listened, perhaps hours ago, decides nothing; a press of
+// the same button decides once somebody listens.
+func TestAPressOfLongAgoDecidesNothing_B64(t *testing.T) {
+	t.Parallel()
+	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	c, err := New(token, srv.URL, true)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	g := &gateway{}
+	d := &press.Desk{
+		Gateway: func() press.Gateway { return g }, People: map[string]string{"42": "ada"}, Logger: slog.New(slog.DiscardHandler),
+		Hold: func(context.Context) (bool, error) { return true, nil },
+	}
+	sent := time.Now().Add(-maxAge - time.Minute)
+	s.pressBelow(sent, 1, 42, "allow:ticket_x")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Listen(ctx, d) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	require.Contains(t, <-s.told, tooOld)
+	g.mu.Lock()
+	require.Empty(t, g.calls)
+	g.mu.Unlock()
+	s.pressBelow(sent, 2, 42, "allow:ticket_x")
+	require.Contains(t, <-s.told, "You have approved it.")
 }
 
 func TestButtonsStandBelowWhatTheyDecide(t *testing.T) {
