@@ -28,6 +28,9 @@ const (
 	maxOwnLetters = 32
 	// maxLettersUnderWay may be on their way to the stream, of all owners together.
 	maxLettersUnderWay = 1024
+	// late is after which time a letter counts no more as under way: it may have been on
+	// its way to a leader that died. Its acknowledgement is handed on when it comes.
+	late = 2 * time.Second
 	// heldFor is after which time it is looked again whether the gateways keep up.
 	heldFor = 2 * time.Millisecond
 )

@@ -160,3 +160,41 @@ func TestForwardStoresWhatWasLeft(t *testing.T) {
 	require.NoError(t, r.Forward(t.Context(), "hitl.box.default.ada.one.cxl", nil, []byte("{}"), left))
 	require.Len(t, p.allOf(journal.Requests), 2)
 }
+
+// The acknowledgement of what was on its way to a stream's leader that died never comes:
+// it does not keep the rest of an owner's line waiting, and one that comes late is
+// handed on all the same.
+func TestALostAcknowledgementHoldsNoLineUp_B48(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	link := &held{}
+	var behind atomic.Bool
+	behind.Store(true)
+	nc := p.connect(bus.RoleGateway, "", nats.SetCustomDialer(link))
+	r, err := relay.Start(relay.Options{Conn: nc, Behind: behind.Load})
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, nc.Flush())
+	ada := p.connect(bus.RoleOwner, "ada")
+	answers, err := ada.SubscribeSync(ada.NewInbox())
+	require.NoError(t, err)
+	const total = 50 // more than may be on its way
+	before := nc.Stats().InMsgs
+	for i := range total {
+		m := asked("ada", fmt.Sprint(i))
+		m.Reply = answers.Subject
+		require.NoError(t, ada.PublishMsg(m))
+	}
+	require.Eventually(t, func() bool { return nc.Stats().InMsgs >= before+total }, patience, time.Millisecond)
+	gate := make(chan struct{})
+	link.set(gate) // from here on nothing is heard
+	behind.Store(false)
+	require.Eventually(t, func() bool { return len(p.allOf(journal.Requests)) == total }, patience, 10*time.Millisecond)
+	link.set(nil)
+	close(gate)
+	for range total {
+		m, err := answers.NextMsg(patience)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), `"seq":`)
+	}
+}

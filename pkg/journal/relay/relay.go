@@ -112,6 +112,7 @@ type flight struct {
 	size   int
 	reply  string // of its sender; empty: it does not care
 	letter bool
+	late   bool       // not counted any more
 	done   chan error // of a letter that was left; holds one
 	since  time.Time
 }
@@ -288,7 +289,7 @@ func (r *Relay) depart(f flight) (token string, ok bool) {
 	return r.departs(f), true
 }
 
-// load, departs, lands and tidy are called with the lock held.
+// load, departs, lands, uncount and tidy are called with the lock held.
 func (r *Relay) load(o owner) *load {
 	l := r.owners[o]
 	if l == nil {
@@ -324,6 +325,13 @@ func (r *Relay) arrive(token string) (f flight, ok bool) {
 
 func (r *Relay) lands(token string, f flight) {
 	delete(r.flight, token)
+	if !f.late {
+		r.uncount(f)
+	}
+}
+
+// uncount makes room for others.
+func (r *Relay) uncount(f flight) {
 	l := r.owners[f.owner]
 	l.messages--
 	l.bytes -= f.size
@@ -373,11 +381,16 @@ func (r *Relay) sweep() {
 		}
 		r.mu.Lock()
 		for token, f := range r.flight {
-			if time.Since(f.since) > forget {
+			switch age := time.Since(f.since); {
+			case age > forget:
 				r.lands(token, f)
 				if f.done != nil {
 					f.done <- errors.New("relay: not acknowledged")
 				}
+			case f.letter && !f.late && age > late:
+				f.late = true
+				r.flight[token] = f
+				r.uncount(f)
 			}
 		}
 		r.deliver()
