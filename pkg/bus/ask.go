@@ -148,7 +148,8 @@ type ask struct {
 	sent    bool   // a publish was tried
 	stored  bool   // the request is on the server
 	seq     uint64 // the sequence our own publish got; 0: an earlier asking's, or it was left
-	left    bool   // our own publish was left for a gateway
+	left    bool   // it was left for a gateway
+	again   bool   // it was there already
 	looked  bool   // the record was read after the publish
 	alarmed bool
 	full    bool // the server had no room for it
@@ -160,7 +161,7 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	a.sent, a.stored, a.seq, a.looked, a.alarmed = false, false, 0, false, false
-	a.left, a.full = false, false
+	a.left, a.again, a.full = false, false, false
 
 	run, cancel := a.c.link.Bound(ctx)
 	defer cancel(nil)
@@ -171,7 +172,7 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 	if err == nil || run.Err() == nil {
 		if a.sent && errors.Is(err, ErrForbidden) {
 			// Nobody would hear of what is decided.
-			a.c.withdrawLater(a.ref, hitl.Withdrawal{V: 1, Reason: "the asker may not wait for an answer"})
+			a.withdrawLater(hitl.Withdrawal{V: 1, Reason: "the asker may not wait for an answer"})
 		}
 		return ans, err
 	}
@@ -232,7 +233,7 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 		return ans, err
 	}
 	if a.opened != nil {
-		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.seq == 0 && !a.left})
+		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.again})
 	}
 	return a.await(listening, inbox)
 }
@@ -260,13 +261,18 @@ func (a *ask) readEarlier(ctx context.Context) (take func() (*Answer, error), st
 	}
 }
 
-// publish stores the request, or finds out that it is stored or decided.
-func (a *ask) publish(ctx context.Context) (*Answer, error) {
+func (a *ask) message() *nats.Msg {
 	m := link.Expecting(subject.Request(a.ref), a.raw, 0)
 	m.Header.Set(hitl.HeaderAttempt, strconv.Itoa(a.attempt))
 	if a.c.worker != "" {
 		m.Header.Set(hitl.HeaderWorker, a.c.worker)
 	}
+	return m
+}
+
+// publish stores the request, or finds out that it is stored or decided.
+func (a *ask) publish(ctx context.Context) (*Answer, error) {
+	m := a.message()
 	var b link.Backoff
 	for {
 		a.sent = true
@@ -283,7 +289,7 @@ func (a *ask) publish(ctx context.Context) (*Answer, error) {
 		// request that was decided meanwhile.
 		there, err := a.there(ctx, left)
 		if err == nil {
-			a.stored = true
+			a.stored, a.left, a.again = true, left, true
 			return nil, a.adopt(there)
 		}
 		if !errors.Is(err, ErrNotFound) {
@@ -379,6 +385,9 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 		if ans != nil || final(err) {
 			return ans, err
 		}
+		if a.left && err == nil {
+			a.sendLeft(ctx)
+		}
 		next := readEvery
 		if n++; n < len(firstReads) {
 			next = firstReads[n] - time.Since(published)
@@ -387,6 +396,16 @@ func (a *ask) await(ctx context.Context, inbox <-chan *nats.Msg) (*Answer, error
 			next = min(next, time.Second) // the server did not answer
 		}
 		timer.Reset(max(next, 0))
+	}
+}
+
+// sendLeft tries once more to send what was left: it may lie behind much that others
+// have left, while there is a gateway now. Of two copies the first counts.
+func (a *ask) sendLeft(ctx context.Context) {
+	_, err := a.c.link.Put(ctx, a.message())
+	var conflict *link.ConflictError
+	if err == nil || errors.As(err, &conflict) {
+		a.left = false
 	}
 }
 
@@ -538,7 +557,7 @@ func (a *ask) stopped(ctx context.Context, cause error) (*Answer, error) {
 		w.Open = true
 	}
 	if !w.Open && a.sent {
-		a.c.withdrawLater(a.ref, hitl.Withdrawal{V: 1, Reason: reason(cause), Shutdown: shutdown})
+		a.withdrawLater(hitl.Withdrawal{V: 1, Reason: reason(cause), Shutdown: shutdown})
 	}
 	return nil, w
 }

@@ -10,8 +10,19 @@ import (
 
 // withdrawLater withdraws in the background, for a bounded time. The caller is
 // a counted call.
-func (c *Client) withdrawLater(ref subject.Ref, w hitl.Withdrawal) {
+func (a *ask) withdrawLater(w hitl.Withdrawal) {
+	c, ref, stored, m := a.c, a.ref, a.stored, a.message()
 	c.link.Later(lastWords, func(ctx context.Context) {
+		if !stored {
+			// It may still wait its turn at a gateway that stores it later than this
+			// withdrawal, which then has to find it.
+			brief, cancel := context.WithTimeout(ctx, lastWords/4)
+			err := c.link.Leave(brief, m)
+			cancel()
+			if err != nil {
+				c.log.Debug("the request was not left before its withdrawal", "interaction", ref.ID, "error", err)
+			}
+		}
 		if err := c.withdraw(ctx, ref, w); err != nil {
 			c.log.Warn("could not withdraw", "interaction", ref.ID, "error", err)
 		}

@@ -224,6 +224,21 @@ func (j *MemoryJournal) Request(ctx context.Context, ref subject.Ref) (*journal.
 	return &c, nil
 }
 
+// Left implements journal.Journal.
+func (j *MemoryJournal) Left(ctx context.Context, at string) (*journal.Message, error) {
+	err := j.begin(ctx, "Left", at)
+	defer j.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	m := j.streams[journal.Mailbox].find(subject.Left(at))
+	if m == nil {
+		return nil, journal.ErrNotFound
+	}
+	c := *m
+	return &c, nil
+}
+
 // DeleteRequest implements journal.Journal.
 func (j *MemoryJournal) DeleteRequest(ctx context.Context, seq uint64) error {
 	err := j.begin(ctx, "DeleteRequest", journal.Requests)

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
-	"github.com/banksman/banksman/pkg/wire"
 )
 
 // APIError is the server's refusal of a JetStream call or of a publish.
@@ -194,21 +192,7 @@ type stored struct {
 
 func (s *stored) message() *Message {
 	header := pull.DecodeHeader(s.Hdrs)
-	return &Message{Subject: s.Subject, Seq: s.Seq, Time: since(s.Subject, header, s.Time), Header: header, Data: s.Data}
-}
-
-// since is the time of a message that was stored at that time: what an owner left for
-// a gateway is as old as it was then.
-func since(subj string, header map[string][]string, stored time.Time) time.Time {
-	v := header[wire.HeaderLeftAt]
-	if len(v) != 1 || !strings.HasPrefix(subj, "hitl.req.") && !strings.HasPrefix(subj, "hitl.cxl.") {
-		return stored
-	}
-	left, err := time.Parse(time.RFC3339Nano, v[0])
-	if err != nil || left.After(stored) {
-		return stored
-	}
-	return left
+	return &Message{Subject: s.Subject, Seq: s.Seq, Time: pull.Since(s.Subject, header, s.Time), Header: header, Data: s.Data}
 }
 
 type getRequest struct {

@@ -170,5 +170,5 @@ func (j *JetStream) delivery(t taken, h *held.Set) Delivery {
 }
 
 func stamped(m *nats.Msg, mt pull.Meta) Message {
-	return Message{Subject: m.Subject, Seq: mt.Seq, Time: since(m.Subject, m.Header, mt.Time), Header: m.Header, Data: m.Data}
+	return Message{Subject: m.Subject, Seq: mt.Seq, Time: pull.Since(m.Subject, m.Header, mt.Time), Header: m.Header, Data: m.Data}
 }

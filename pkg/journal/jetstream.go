@@ -210,8 +210,20 @@ func (j *JetStream) Request(ctx context.Context, ref subject.Ref) (*Message, err
 	return m.message(), nil
 }
 
+// Left implements Journal.
+func (j *JetStream) Left(ctx context.Context, at string) (*Message, error) {
+	m, err := j.get(ctx, Mailbox, getRequest{Last: subject.Left(at)})
+	if err != nil {
+		return nil, err
+	}
+	return m.message(), nil
+}
+
 // DeleteRequest implements Journal.
 func (j *JetStream) DeleteRequest(ctx context.Context, seq uint64) error {
+	if seq == 0 {
+		return nil // it was decided before it was stored there
+	}
 	err := j.call(ctx, "STREAM.MSG.DELETE."+Requests, spec{"seq": seq, "no_erase": true}, nil)
 	switch apiCode(err) {
 	case codeSeqNotFound:

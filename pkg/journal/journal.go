@@ -96,6 +96,9 @@ type Journal interface {
 	// Request reads the open request of ref through the leader; ErrLeft if it is in
 	// the mailbox only.
 	Request(ctx context.Context, ref subject.Ref) (*Message, error)
+	// Left reads what was left for a gateway and is meant for the subject at, a
+	// request's or a withdrawal's, through the leader.
+	Left(ctx context.Context, at string) (*Message, error)
 	// DeleteRequest removes the message seq of Requests; absent is no error.
 	DeleteRequest(ctx context.Context, seq uint64) error
 	// WriteEvent stores data under an open or closed subject of Events, once:

@@ -133,7 +133,9 @@ var keyed = spec{"max_msgs_per_subject": 1, "discard": "new", "deny_delete": tru
 func (c Config) streams() []spec {
 	all := []spec{
 		stream(Requests, MaxRequestMsg, 0, "hitl.req.>", "hitl.cxl.>").with(once),
-		stream(Mailbox, MaxRequestMsg, 0, "hitl.box.>").with(once).with(spec{"retention": "workqueue"}),
+		stream(Mailbox, MaxRequestMsg, 0, "hitl.box.>").with(once).with(spec{
+			"retention": "workqueue", "duplicate_window": 100 * time.Millisecond, // the server keeps ids so long, and nobody needs them
+		}),
 		stream(Decisions, MaxDecisionMsg, DefaultRecordAge, "hitl.dec.>").with(once).with(spec{
 			"deny_delete": true, "deny_purge": true,
 			"republish": spec{"src": "hitl.dec.>", "dest": "hitl.inbox.>"},

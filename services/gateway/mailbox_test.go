@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -74,4 +75,35 @@ func TestADeafGatewayHoldsNoRequestBack_B48(t *testing.T) {
 	g := s.gateway()
 	g.allow(ref)
 	require.Equal(t, hitl.Allowed, take(t, got).Decision.Outcome)
+}
+
+// A withdrawal that no gateway answers is left as well, behind its request: the next
+// gateway shows neither.
+func TestADeafGatewayHoldsNoWithdrawalBack_D0_10_B48(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	prov := s.connect(bus.RoleProvisioner)
+	deaf := s.connect(bus.RoleGateway)
+	heard := make(chan *nats.Msg, 64)
+	sub, err := deaf.ChanQueueSubscribe(subject.Said("hitl.>"), "relay", heard)
+	require.NoError(t, err)
+	require.NoError(t, deaf.Flush())
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	agents := s.client("agents")
+	go func() {
+		_, err := agents.Ask(ctx, request("given up"))
+		done <- err
+	}()
+	<-heard // and nothing was acknowledged
+	stop()
+	require.ErrorIs(t, <-done, bus.ErrStopped)
+	require.Eventually(t, func() bool {
+		return s.count(prov, journal.Mailbox, "hitl.box.default.agents.*.req") == 1 && s.count(prov, journal.Mailbox, "hitl.box.default.agents.*.cxl") == 1
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, sub.Unsubscribe())
+	s.gateway()
+	require.Eventually(t, func() bool {
+		return s.count(prov, journal.Mailbox, ">") == 0 && s.count(prov, journal.Requests, ">") == 0 && s.count(prov, journal.Decisions, ">") == 1
+	}, patience, 5*time.Millisecond)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,8 +41,9 @@ type letter struct {
 	msg   *nats.Msg // but for its reply
 	owner owner
 	size  int
-	reply string     // of its sender
-	done  chan error // of Forward; nil: it came from its sender
+	reply string          // of its sender
+	ctx   context.Context // of Forward: nobody waits when it is over; nil: it came from its sender
+	done  chan error      // of Forward; nil: it came from its sender
 }
 
 // fits reports whether the next letter may be under way.
@@ -97,11 +99,17 @@ func (r *Relay) deliver() {
 		o := r.owners[who]
 		o.turn = false
 		l := o.letters[0]
+		o.letters[0] = letter{} // not kept by what comes behind it
 		if o.letters = o.letters[1:]; len(o.letters) == 0 {
 			o.letters = nil
 		}
 		o.waiting -= l.size
 		r.waiting -= l.size
+		if l.ctx != nil && l.ctx.Err() != nil { // it comes again
+			r.inTurn(who, o)
+			r.tidy(who, o)
+			continue
+		}
 		token := r.departs(flight{owner: who, size: l.size, reply: l.reply, done: l.done, letter: true, since: time.Now()})
 		l.msg.Reply = r.inbox + token
 		if err := r.o.Conn.PublishMsg(l.msg); err != nil {
@@ -116,6 +124,8 @@ func (r *Relay) deliver() {
 // unsent tells what became of a letter that did not go out.
 func (r *Relay) unsent(f flight, m *nats.Msg, err error) {
 	switch {
+	case f.done != nil && errors.Is(err, nats.ErrMaxPayload):
+		f.done <- fmt.Errorf("%w: %w", ErrNotMeant, err)
 	case f.done != nil:
 		f.done <- err
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -137,11 +147,12 @@ func (r *Relay) Forward(ctx context.Context, at string, header map[string][]stri
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotMeant, err)
 	}
+	h.Del(expectAmong)
 	h.Set(expect, "0")
 	h.Set(wire.HeaderLeftAt, left.UTC().Format(time.RFC3339Nano))
 	l := letter{
 		msg:   &nats.Msg{Subject: subject.LeftFor(p), Header: h, Data: data},
-		owner: owner{p.Tenant, p.Owner}, size: len(data) + Overhead, done: make(chan error, 1),
+		owner: owner{p.Tenant, p.Owner}, size: len(data) + Overhead, ctx: ctx, done: make(chan error, 1),
 	}
 	r.enqueue(l)
 	select {
@@ -169,7 +180,8 @@ func taken(answer []byte) error {
 		return fmt.Errorf("relay: not an acknowledgement: %w", err)
 	}
 	switch {
-	case ack.Error == nil && ack.Seq > 0, ack.Error != nil && ack.Error.Code == codeWrongLast:
+	case ack.Error == nil && ack.Seq > 0, ack.Error != nil && ack.Error.Code == codeWrongLast,
+		ack.Error != nil && ack.Error.Code == codeStoreFailed && strings.Contains(ack.Error.Text, "per subject"):
 		return nil
 	case ack.Error == nil:
 		return errors.New("relay: not an acknowledgement")

@@ -121,6 +121,9 @@ func TestHeadersOfRequestsThatAreNotPassedOn_B56(t *testing.T) {
 	code, text := tell(t, ada, asked("ada", "two", hitl.HeaderWorker, strings.Repeat("x", 2000)))
 	require.Equal(t, wire.CodeRefused, code)
 	require.Contains(t, text, hitl.HeaderWorker)
+	code, text = tell(t, ada, asked("ada", "three", "X-Other", strings.Repeat("x", 5000)))
+	require.Equal(t, wire.CodeRefused, code)
+	require.Contains(t, text, "headers")
 	code, _ = tell(t, ada, asked("ada", "one"))
 	require.NotZero(t, code, "one request under a subject")
 }
@@ -148,6 +151,11 @@ func TestForwardStoresWhatWasLeft(t *testing.T) {
 	m, err := journal.New(nc, journal.Options{}).Request(t.Context(), subject.NewRef("default", "ada", "one"))
 	require.NoError(t, err)
 	require.Equal(t, left, m.Time, "it is as old as it was then")
+
+	// A condition of the owner's makes nothing that comes again for ever.
+	poison := nats.Header{"Nats-Expected-Last-Subject-Sequence-Subject": {"hitl.req.default.ada.none"}}
+	require.NoError(t, r.Forward(t.Context(), "hitl.box.default.ada.one.req", poison, []byte("third"), left))
+	require.Len(t, p.allOf(journal.Requests), 1)
 
 	for name, subj := range map[string]string{
 		"another kind": "hitl.evt.default.ada.s", "neither request nor withdrawal": "hitl.box.default.ada.one.dec",

@@ -40,8 +40,11 @@ const (
 	// The server's own words: for too much under way, after which one tries again,
 	// and for a message that is too large.
 	codeTooMany, codeTooLarge = 10167, 10054
-	// And for a message that expects to be the first under its subject, and is not.
-	codeWrongLast = 10071
+	// And for a message that expects to be the first under its subject, and is not; the
+	// other one also for a full stream.
+	codeWrongLast, codeStoreFailed = 10071, 10077
+	// maxHeaders bounds what a message says in headers, in bytes, whatever is kept of it.
+	maxHeaders = 4 << 10
 )
 
 // HeaderVia names the relay that a stored message came through.
@@ -183,6 +186,9 @@ func (r *Relay) pass(m *nats.Msg) {
 	asked := at.Kind == "req" || at.Kind == "cxl"
 	if err == nil && !asked && at.Kind != "evt" && at.Kind != "ses" && at.Kind != "ack" {
 		err = fmt.Errorf("nothing is said there: %q", sub)
+	}
+	if n := m.Size() - len(m.Subject) - len(m.Reply) - len(m.Data); err == nil && n > maxHeaders {
+		err = fmt.Errorf("the headers are %d bytes, the limit is %d", n, maxHeaders)
 	}
 	header, headerErr := r.header(m.Header, at)
 	if err = errors.Join(err, headerErr); err != nil {

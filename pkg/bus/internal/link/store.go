@@ -201,7 +201,7 @@ func (c *Link) Send(ctx context.Context, m *nats.Msg) (seq uint64, left bool, er
 	box.Header, box.Data = m.Header, m.Data
 	for {
 		left = false
-		seq, err := c.Put(ctx, m)
+		seq, err := c.brief(ctx, m)
 		if ctx.Err() == nil && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)) {
 			// A server whose accounts are older takes nothing for later.
 			if _, leftErr := c.Put(ctx, box); !errors.Is(leftErr, ErrForbidden) {
@@ -216,6 +216,28 @@ func (c *Link) Send(ctx context.Context, m *nats.Msg) (seq uint64, left bool, er
 			return 0, left, errors.Join(wait, err)
 		}
 	}
+}
+
+// brief is Put that leaves time for another way.
+func (c *Link) brief(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
+	if until, ok := ctx.Deadline(); ok {
+		once, cancel := context.WithTimeout(ctx, time.Until(until)/3)
+		defer cancel()
+		if seq, err = c.Put(once, m); ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return seq, err
+	}
+	return c.Put(ctx, m)
+}
+
+// Leave is Send for a message that no gateway shall pass on now: it is there for the
+// next one.
+func (c *Link) Leave(ctx context.Context, m *nats.Msg) error {
+	box := nats.NewMsg(subject.Left(m.Subject))
+	box.Header, box.Data = m.Header, m.Data
+	_, err := c.Put(ctx, box)
+	return err
 }
 
 // SendOnce is Send unless something is under subj already.

@@ -24,10 +24,10 @@ func TestReadinessFailsOnAWrongClock_invariant9(t *testing.T) {
 			e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
 			require.NoError(t, e.Healthy())
 			c.jump(off)
-			require.NoError(t, e.compareClocks(t.Context()))
+			require.NoError(t, e.clock.Compare(t.Context(), e.opts.Journal))
 			require.ErrorContains(t, e.Healthy(), name)
 			c.jump(-off)
-			require.NoError(t, e.compareClocks(t.Context()))
+			require.NoError(t, e.clock.Compare(t.Context(), e.opts.Journal))
 			require.NoError(t, e.Healthy())
 		})
 	}
@@ -71,24 +71,6 @@ func TestAClockThatGoesWrongLaterIsNoticed_invariant9(t *testing.T) {
 		}, patience, time.Millisecond, step.want)
 	}
 	require.Len(t, log.lines("this machine's clock is off"), 2, "not once a tick")
-}
-
-func TestSkewIsWhatIsCertain(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	sec := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
-	for _, tc := range []struct {
-		before, after, other time.Time
-		want                 time.Duration
-	}{
-		{sec(0), sec(10), sec(5), 0}, // a slow call says nothing against a clock
-		{sec(0), sec(0), sec(0), 0},
-		{sec(8), sec(9), sec(5), 3 * time.Second},
-		{sec(0), sec(1), sec(5), -4 * time.Second},
-		{sec(0), sec(1), time.Time{}, 0},
-	} {
-		require.Equal(t, tc.want, skewOf(tc.before, tc.after, tc.other))
-	}
 }
 
 // Two gateways whose clocks differ: the one that is right ends it in time, and

@@ -2,8 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 )
 
 // leave puts a request where owners leave it while no gateway is there.
@@ -54,45 +54,83 @@ func TestWhatWasLeftIsTakenIn_D0_10_D1_16_invariant3(t *testing.T) {
 	}, patience, time.Millisecond, "nothing is left there")
 }
 
-// slowCollector lets nothing be collected before somebody has looked for a request
-// that is still to be.
-type slowCollector struct {
+// idle collects nothing before it is let.
+type idle struct {
 	journal.Journal
-	look   func()
-	looked chan struct{}
+	let chan struct{}
 }
 
-func (s *slowCollector) Request(ctx context.Context, ref subject.Ref) (*journal.Message, error) {
-	m, err := s.Journal.Request(ctx, ref)
-	if errors.Is(err, journal.ErrLeft) {
-		s.look()
-	}
-	return m, err
-}
-
-func (s *slowCollector) Collect(ctx context.Context, workers int, fn func(context.Context, journal.Delivery)) error {
+func (i *idle) Collect(ctx context.Context, workers int, fn func(context.Context, journal.Delivery)) error {
 	select {
-	case <-s.looked:
+	case <-i.let:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return s.Journal.Collect(ctx, workers, fn)
+	return i.Journal.Collect(ctx, workers, fn)
 }
 
-// A withdrawal that comes by a gateway, while its request lies where it was left, is not
-// spent on nothing: nobody is shown what its asker took back.
-func TestAWithdrawalWaitsForWhatWasLeft_D1_17_invariant3(t *testing.T) {
+// A withdrawal that comes by a gateway, while its request lies where it was left, ends
+// it there: it waits for nothing, and nobody is shown what its asker took back, however
+// late and by whatever way the request comes.
+func TestAWithdrawalEndsWhatWasLeft_D1_17_invariant3_invariant8(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := request("left")
-	w.leave(r)
-	w.store(w.connect(), subject.Withdraw(ref(r)), []byte(`{"v":1}`))
-	looked := make(chan struct{})
-	e, _ := w.gateway(func(o *Options) {
-		o.Journal = &slowCollector{o.Journal, sync.OnceFunc(func() { close(looked) }), looked}
-	})
-	require.Equal(t, hitl.Cancelled, outcome(t, e, r).Outcome)
+	nc := w.connect()
+	let := make(chan struct{})
+	e, _ := w.gateway(func(o *Options) { o.Journal = &idle{o.Journal, let} })
+	j := w.journal(nc)
+	var all []*hitl.Request
+	for i := range 20 {
+		r := request(fmt.Sprintf("left-%d", i))
+		all = append(all, r)
+		w.leave(r)
+		w.store(nc, subject.Withdraw(ref(r)), []byte(`{"v":1}`))
+	}
+	for _, r := range all {
+		require.Equal(t, hitl.Cancelled, outcome(t, e, r).Outcome)
+	}
+	require.Eventually(t, func() bool { // the withdrawals are used up, though nothing was collected
+		pos, err := j.Position(t.Context(), journal.Requests)
+		return err == nil && pos.First > pos.Last
+	}, patience, time.Millisecond)
+	w.ask(nc, all[0]) // its first try, which had waited at another gateway
+	close(let)
+	require.Eventually(t, func() bool {
+		pos, err := j.Position(t.Context(), journal.Mailbox)
+		return err == nil && pos.First > pos.Last
+	}, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		pos, err := j.Position(t.Context(), journal.Requests)
+		return err == nil && pos.First > pos.Last
+	}, patience, time.Millisecond)
 	pending(t, e)
+	pos, err := j.Position(t.Context(), journal.Decisions)
+	require.NoError(t, err)
+	require.EqualValues(t, len(all), pos.Last)
+}
+
+// What an owner leaves and takes back goes on the record within its quota only.
+func TestWhatWasLeftAndTakenBackIsCharged_B56(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nc := w.connect()
+	for i := range 10 {
+		r := request(fmt.Sprintf("left-%d", i))
+		w.leave(r)
+		w.store(nc, subject.Left(subject.Withdraw(ref(r))), []byte(`{"v":1}`))
+	}
+	e, _ := w.gateway(func(o *Options) { o.Quota = quota.Limits{DayBytes: 3 * 4096, DayRefusals: 2} })
+	j := w.journal(nc)
+	for _, stream := range []string{journal.Mailbox, journal.Requests} {
+		require.Eventually(t, func() bool {
+			pos, err := j.Position(t.Context(), stream)
+			return err == nil && pos.First > pos.Last
+		}, patience, time.Millisecond, stream)
+	}
+	pending(t, e)
+	pos, err := j.Position(t.Context(), journal.Decisions)
+	require.NoError(t, err)
+	require.LessOrEqual(t, pos.Last, uint64(3+2))
 }
 
 // What was left of a request that is decided meanwhile is not shown again.
@@ -131,7 +169,7 @@ func TestWhatWasLeftIsNotUnknown_invariant6_invariant9(t *testing.T) {
 	r := request("left")
 	raw := w.leave(r)
 	never := make(chan struct{})
-	e, _ := w.gateway(func(o *Options) { o.Journal = &slowCollector{o.Journal, func() {}, never} })
+	e, _ := w.gateway(func(o *Options) { o.Journal = &idle{o.Journal, never} })
 	for _, id := range []string{ref(r).String(), r.ID} {
 		_, err := e.Interaction(t.Context(), id)
 		require.ErrorIs(t, err, journal.ErrLeft, id)

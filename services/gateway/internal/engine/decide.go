@@ -276,6 +276,10 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 	if err != nil || winner != nil {
 		return winner, err
 	}
+	return e.settleAs(ctx, ref, t, at, c, p, channel)
+}
+
+func (e *Engine) settleAs(ctx context.Context, ref subject.Ref, t *record.Target, at time.Time, c hitl.Content, p hitl.Principal, channel string) (*journal.StoredDecision, error) {
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !at.Before(d) {
 		c, p, channel = hitl.Content{Outcome: hitl.Expired}, system, "deadline"
 	}
@@ -283,7 +287,7 @@ func (e *Engine) settle(ctx context.Context, ref subject.Ref, at time.Time, c hi
 	if t.Raw != nil { // nobody decided, and yet the record says what people had before them
 		d.Card = card.Said(t.Request, t.Admission)
 	}
-	winner, _, err = e.store(ctx, ref, d)
+	winner, _, err := e.store(ctx, ref, d)
 	return winner, err
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/recent"
+	"github.com/banksman/banksman/services/gateway/internal/skew"
 	"github.com/banksman/banksman/services/gateway/internal/talk"
 	"github.com/banksman/banksman/services/gateway/internal/writes"
 )
@@ -69,6 +70,7 @@ type Engine struct {
 	now    func() time.Time
 	policy policy.Policy
 	ledger *quota.Ledger
+	clock  *skew.Meter
 	stores *writes.Watched // Options' Journal goes through it
 	view   *projection.Projection
 	alarm  chan struct{} // capacity 1, never closed: the earliest deadline changed
@@ -84,7 +86,6 @@ type Engine struct {
 	backlog relay.Backlog
 
 	mu        sync.Mutex
-	skew      time.Duration // this clock before the server's, as far as it is certain
 	finishing map[subject.Ref]*ending
 }
 
@@ -117,6 +118,7 @@ func New(o Options) *Engine {
 		alarm:     make(chan struct{}, 1),
 		finishing: map[subject.Ref]*ending{},
 	}
+	e.clock = &skew.Meter{Now: e.now, Logger: e.log}
 	e.view = projection.New(projection.Options{
 		Logger: e.log, Clock: e.now, OrphanAfter: e.opts.OrphanAfter, Recent: o.recent, Orphan: e.orphan, Doubtful: e.doubtful,
 		Alarm: e.alarm, Ledger: e.ledger,
@@ -138,14 +140,8 @@ func (e *Engine) Healthy() error {
 	if !e.opts.Conn.IsConnected() {
 		return errors.New("not connected to NATS")
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.skew.Abs() > maxSkew {
-		way := "ahead of"
-		if e.skew < 0 {
-			way = "behind"
-		}
-		return fmt.Errorf("this machine's clock is %s %s the NATS server's, the limit is %s", e.skew.Abs().Round(time.Millisecond), way, maxSkew)
+	if err := e.clock.Problem(); err != nil {
+		return err
 	}
 	return e.stores.Healthy()
 }
@@ -172,7 +168,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("load what is open: %w", err)
 	}
-	if err := e.compareClocks(ctx); err != nil && ctx.Err() == nil {
+	if err := e.clock.Compare(ctx, e.opts.Journal); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("compare clocks: %w", err)
 	}
 	subs, err := e.listen()

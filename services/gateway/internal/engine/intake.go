@@ -25,7 +25,9 @@ const retryIn = 2 * time.Second
 // intake takes in one request or withdrawal. It acknowledges only what is
 // settled or on the event stream.
 func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
-	e.backlog.Saw(d.Behind)
+	if !d.Redelivered { // it says how much has come, and not how much is left
+		e.backlog.Saw(d.Behind)
+	}
 	p, err := subject.Parse(d.Subject)
 	if err != nil || p.Kind != "req" && p.Kind != "cxl" {
 		// Whoever wrote it gets no decision: its subject fits no inbox.
@@ -202,17 +204,21 @@ func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a 
 	return err
 }
 
+func asker(ref subject.Ref) hitl.Principal { return hitl.Principal{Kind: "asker", ID: ref.Owner} }
+
 // withdraw turns an asker's withdrawal into the outcome cancelled.
 func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Message) error {
-	var w hitl.Withdrawal
-	if err := hitl.Decode(m.Data, "withdrawal", &w); err != nil {
-		w = hitl.Withdrawal{} // the wish is clear from the subject
+	c := record.Withdrawn(m)
+	_, err := e.settle(ctx, ref, m.Time, c, asker(ref), "withdrawal")
+	if errors.Is(err, journal.ErrLeft) {
+		// It is not waited for: it may lie behind much that others have left.
+		var left *journal.Message
+		if left, err = e.opts.Journal.Left(ctx, subject.Request(ref)); err == nil {
+			_, err = e.endLeft(ctx, ref, *left, m.Time, c, "withdrawal")
+		} else if errors.Is(err, journal.ErrNotFound) {
+			err = journal.ErrLeft // passed on in this moment
+		}
 	}
-	c := hitl.Content{Outcome: hitl.Cancelled, Message: card.Line(w.Reason)}
-	if w.Shutdown {
-		c.Comment = hitl.ShutdownComment
-	}
-	_, err := e.settle(ctx, ref, m.Time, c, hitl.Principal{Kind: "asker", ID: ref.Owner}, "withdrawal")
 	if err != nil && (errors.Is(err, errUnread) || !errors.Is(err, api.ErrNotFound)) {
 		return err // comes again
 	}

@@ -204,6 +204,10 @@ func (d *desk) Intake(context.Context, int, func(context.Context, journal.Delive
 	return errors.ErrUnsupported
 }
 
+func (d *desk) Left(context.Context, string) (*journal.Message, error) {
+	return nil, journal.ErrNotFound
+}
+
 func (d *desk) Collect(context.Context, int, func(context.Context, journal.Delivery)) error {
 	return errors.ErrUnsupported
 }

@@ -90,6 +90,15 @@ func (l *Ledger) Check(o Owner, size int) *hitl.Field {
 	return nil
 }
 
+// Charge charges an owner for the day for a request that never is open, and reports
+// whether that is within its quota.
+func (l *Ledger) Charge(o Owner, size int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.limits.DayBytes
+	return n <= 0 || l.account(o).volume.take(float64(max(size, minCharge)), float64(n), l.now())
+}
+
 // Open counts a request that is open now, whatever the limits say.
 func (l *Ledger) Open(o Owner, size int) {
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 )
 
@@ -52,4 +53,17 @@ func Find(ctx context.Context, j journal.Journal, p *policy.Policy, id string) (
 		return subject.Ref{}, journal.ErrNotFound
 	}
 	return subject.NewRef(r.Tenant, r.Owner, r.ID), nil
+}
+
+// Withdrawn is the outcome of a withdrawal.
+func Withdrawn(m journal.Message) hitl.Content {
+	var w hitl.Withdrawal
+	if err := hitl.Decode(m.Data, "withdrawal", &w); err != nil {
+		w = hitl.Withdrawal{} // the wish is clear from the subject
+	}
+	c := hitl.Content{Outcome: hitl.Cancelled, Message: card.Line(w.Reason)}
+	if w.Shutdown {
+		c.Comment = hitl.ShutdownComment
+	}
+	return c
 }
