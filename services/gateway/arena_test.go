@@ -98,7 +98,7 @@ func (a *arena) store(nc *nats.Conn, subj string, body []byte, header nats.Heade
 }
 
 // whose are the subjects that attackers and bystanders may change.
-var whose = regexp.MustCompile(`^hitl\.(req|cxl|dec|ixe|sgw|evt|ses|ack|work)\.default\.(evil|agents|ci)(\.|$)`)
+var whose = regexp.MustCompile(`^hitl\.(req|cxl|box|dec|ixe|sgw|evt|ses|ack|work)\.default\.(evil|agents|ci)(\.|$)`)
 
 // picture is everything that belongs to neither attacker nor bystander: every
 // stream's configuration, consumers, and what is stored.
@@ -134,7 +134,7 @@ func (a *arena) picture(t *testing.T) string {
 		var consumers struct{ Consumers []string }
 		call("CONSUMER.NAMES."+name, "", &consumers)
 		for _, c := range consumers.Consumers {
-			if slices.Contains([]string{"intake", "sweeper", "notifier", "notifier-other"}, c) || name == journal.Work {
+			if slices.Contains([]string{"intake", "mailbox", "sweeper", "notifier", "notifier-other"}, c) || name == journal.Work {
 				fmt.Fprintln(&b, c)
 			}
 		}
