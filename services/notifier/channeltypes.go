@@ -112,6 +112,10 @@ var channelTypes = map[string]channelType{
 	TypePush: {
 		fields: []string{"from", "to", "redact", "allow_private"}, after: chatDelay, checkTo: push.CheckTo,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
+			// Not the configuration says where pushes go, but whoever signs in.
+			if c.AllowPrivate && on.source != "" && !push.Local(on.source) {
+				return nil, &channel.FieldError{Field: "allow_private", Problem: "is for pushes only where the page's own address is http on this machine"}
+			}
 			return push.New(push.Options{
 				Key: on.pushKey, Gateway: on.desk, Clock: on.now, Contact: push.Contact(c.From, on.source), Redact: c.Redact, AllowPrivate: c.AllowPrivate,
 			})

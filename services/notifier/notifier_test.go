@@ -494,6 +494,7 @@ func TestUnreadableEventIsDropped(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
+	inside := notifier.Config{Channels: []notifier.Channel{{Name: "browser", Type: notifier.TypePush, From: "mailto:ops@c.example", To: "ada", AllowPrivate: true}}}
 	for _, c := range []struct {
 		name, want string
 		o          notifier.Options
@@ -502,6 +503,9 @@ func TestNewRefuses(t *testing.T) {
 		{"another role", "needs notifier", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleGateway}}},
 		{"a relative base", "BaseURL", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "/x"}},
 		{"a base with a password", "BaseURL", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "https://a:b@c"}},
+		{"pushes that lead inside", "is for pushes only where", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "https://c.example", Config: inside}},
+		{"pushes of nowhere", "is for pushes only where", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier, Tenant: "default"}, Config: inside}},
+		{"pushes that lead to a page on loopback", "seed: ", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "http://127.0.0.1:8080", Config: inside}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -361,6 +362,17 @@ func (c *Channel) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.taken, id)
+}
+
+// Local reports whether a page's address is on this machine alone, where who signs in is
+// at the machine.
+func Local(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && at.IsLoopback()
 }
 
 // Contact is what push services are told: the address of the configuration, or the
