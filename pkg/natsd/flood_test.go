@@ -15,6 +15,23 @@ import (
 	"github.com/banksman/banksman/pkg/natsd"
 )
 
+// safeNode is a server that flushes each message to the disk, in a process of its own
+// or in this one.
+func safeNode(t *testing.T, process bool) *node {
+	t.Helper()
+	plan := testPlan(t.TempDir())
+	plan.Durability = natsd.DurabilityAlways
+	require.NoError(t, natsd.Write(plan))
+	n := &node{dir: plan.Dir}
+	if process {
+		hitltest.Again(t, childConfig+"="+natsd.ConfigFile(plan.Dir))
+	} else {
+		n.srv = start(t, plan.Dir)
+	}
+	provision(t, n.connect(t, bus.RoleProvisioner, "", "").js(t), 1)
+	return n
+}
+
 // Where no gateway gives each owner its turn, however much one has sent, another one's
 // request is stored behind no more
 // than the server takes in, which is the product's setting and not the server's.
@@ -24,16 +41,7 @@ func TestAFloodOfRequestsIsBounded(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		t.Run(fmt.Sprintf("as a process: %v", process), func(t *testing.T) {
 			t.Parallel()
-			plan := testPlan(t.TempDir())
-			plan.Durability = natsd.DurabilityAlways
-			require.NoError(t, natsd.Write(plan))
-			n := &node{dir: plan.Dir}
-			if process {
-				hitltest.Again(t, childConfig+"="+natsd.ConfigFile(plan.Dir))
-			} else {
-				n.srv = start(t, plan.Dir)
-			}
-			provision(t, n.connect(t, bus.RoleProvisioner, "", "").js(t), 1)
+			n := safeNode(t, process)
 			gw := n.connect(t, bus.RoleGateway, "", "")
 			evil, free := n.connect(t, bus.RoleOwner, "t", "pool"), n.connect(t, bus.RoleOwner, "t", "cli")
 			answers, err := evil.SubscribeSync(evil.NewInbox())
@@ -100,16 +108,7 @@ func TestAnEndlessFloodTurnsNobodyAway_B56(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		t.Run(fmt.Sprintf("as a process: %v", process), func(t *testing.T) {
 			t.Parallel()
-			plan := testPlan(t.TempDir())
-			plan.Durability = natsd.DurabilityAlways
-			require.NoError(t, natsd.Write(plan))
-			n := &node{dir: plan.Dir}
-			if process {
-				hitltest.Again(t, childConfig+"="+natsd.ConfigFile(plan.Dir))
-			} else {
-				n.srv = start(t, plan.Dir)
-			}
-			provision(t, n.connect(t, bus.RoleProvisioner, "", "").js(t), 1)
+			n := safeNode(t, process)
 			passOn(t, n.connect(t, bus.RoleGateway, "", ""))
 			var flood sync.WaitGroup
 			stop, began := make(chan struct{}), make(chan struct{}, 2)
