@@ -23,6 +23,8 @@ func TestButtonsNeedAListOfPeople_B57(t *testing.T) {
 		"nobody":              {slackBot + "signing_secret: s, listen: '127.0.0.1:8090'}", "decide: needs the people of the channel"},
 		"no signature":        {slackBot + "people: [{account: U1, user: ada}]}", "decide: needs signing_secret"},
 		"half a signature":    {slackBot + "listen: '127.0.0.1:8090', people: [{account: U1, user: ada}]}", "channels[0].listen: and signing_secret belong together"},
+		"of a workspace":      {slackBot + "signing_secret: s, listen: '127.0.0.1:8090', team: T0123, people: [{account: U1, user: ada}]}", ""},
+		"of no workspace":     {slackBot + "signing_secret: s, listen: '127.0.0.1:8090', team: acme, people: [{account: U1, user: ada}]}", "channels[0].team: is not the id of a workspace"},
 		"telegram":            {"{name: chat, type: telegram, token: '123456:abcdefghijklmnop', to: '42', people: [{account: '42', user: ada}]}", ""},
 		"twice":               {"{name: chat, type: telegram, token: '123456:abcdefghijklmnop', to: '42', people: [{account: '42', user: ada}, {account: '42', user: bob}]}", "people[1].account: stands twice"},
 		"no account":          {"{name: chat, type: telegram, token: '123456:abcdefghijklmnop', to: '42', people: [{user: ada}]}", "people[0].account: missing"},

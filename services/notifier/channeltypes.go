@@ -89,12 +89,12 @@ var channelTypes = map[string]channelType{
 		},
 	},
 	TypeSlack: {
-		fields: []string{"url", "token", "to", "allow_private", "people", "signing_secret", "listen"}, after: chatDelay, checkTo: slack.CheckTo,
+		fields: []string{"url", "token", "to", "allow_private", "people", "signing_secret", "listen", "team"}, after: chatDelay, checkTo: slack.CheckTo,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			if c.Token == "" {
 				return slack.NewHook(string(c.URL), c.AllowPrivate)
 			}
-			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate, slack.Buttons{Secret: string(c.SigningSecret), Listen: c.Listen, Clock: on.now})
+			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate, slack.Buttons{Secret: string(c.SigningSecret), Listen: c.Listen, Team: c.Team, Clock: on.now})
 		},
 	},
 	TypeTelegram: {
@@ -169,6 +169,7 @@ func (c *Channel) build(on *ground) (channel.Channel, *channel.FieldError) {
 		"url": c.URL != "", "secrets": len(c.Secrets) > 0, "allow_private": c.AllowPrivate, "token": c.Token != "",
 		"user": c.User != "", "password": c.Password != "", "from": c.From != "", "to": c.To != "",
 		"redact": len(c.Redact) > 0, "people": len(c.People) > 0, "signing_secret": c.SigningSecret != "", "listen": c.Listen != "",
+		"team": c.Team != "",
 	}
 	for _, field := range slices.Sorted(maps.Keys(given)) {
 		if given[field] && !slices.Contains(t.fields, field) {

@@ -80,6 +80,8 @@ type Channel struct {
 	// SigningSecret is what Slack signs presses with, Listen where they arrive.
 	SigningSecret Secret `json:"signing_secret,omitempty"`
 	Listen        string `json:"listen,omitempty"`
+	// Team is the id of Slack's workspace whose people may press; default: the bot's own.
+	Team string `json:"team,omitempty"`
 	// Redact are the risks at which a push says only that something waits.
 	Redact []string `json:"redact,omitempty"`
 	// To is the address of recipients who have none of their own here, and of the

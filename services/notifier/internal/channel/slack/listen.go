@@ -5,14 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -35,7 +33,9 @@ const (
 type Buttons struct {
 	// Secret is the app's signing secret; Listen is where Slack's requests arrive.
 	Secret, Listen string
-	Clock          func() time.Time
+	// Team is the id of the workspace whose people may press; empty: the bot's own.
+	Team  string
+	Clock func() time.Time
 }
 
 type element struct {
@@ -94,9 +94,9 @@ func (b *Bot) Listen(ctx context.Context, d *press.Desk) error {
 
 // serve closes l.
 func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	slots, reads := make(chan struct{}, maxPresses), make(chan struct{}, maxReads)
+	c := b.counter(ctx, d)
+	defer c.close()
+	reads := make(chan struct{}, maxReads)
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,25 +113,10 @@ func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
 			}
 			p, status := b.read(r)
 			<-reads
-			if p == nil {
-				w.WriteHeader(status)
-				return
+			if p != nil && !c.take(ctx, p) {
+				status = http.StatusServiceUnavailable
 			}
-			// Slack waits three seconds only: it hears that the press has arrived, and
-			// whoever pressed hears what came of it.
-			select {
-			case slots <- struct{}{}:
-			default:
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				said := d.Take(ctx, p.Press)
-				if err := b.tell(ctx, p, said); err != nil && ctx.Err() == nil {
-					d.Logger.Info("a receipt did not reach whoever pressed", "error", err)
-				}
-			})
+			w.WriteHeader(status)
 		}),
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -146,12 +131,6 @@ func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
 		return err
 	}
 	return nil
-}
-
-// pressed is a press with where it was made.
-type pressed struct {
-	press.Press
-	channel string
 }
 
 // refuse is the status of what is none of Slack's by its head alone; 0: it may be one.
@@ -184,33 +163,12 @@ func (b *Bot) read(r *http.Request) (*pressed, int) {
 		return nil, http.StatusUnauthorized
 	}
 	form, err := url.ParseQuery(string(body))
-	var p struct {
-		Type    string
-		User    struct{ ID string }
-		Channel struct{ ID string }
-		Actions []struct {
-			Action string `json:"action_id"`
-			Block  string `json:"block_id"`
-			Value  string
-		}
-	}
+	var p *pressed
 	if err == nil {
-		err = json.Unmarshal([]byte(form.Get("payload")), &p)
+		p, err = readPress([]byte(form.Get("payload")))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, http.StatusBadRequest
-	case p.Type != "block_actions" || len(p.Actions) != 1 || p.Actions[0].Block != "decide":
-		return nil, http.StatusOK // something else of the app
 	}
-	a := p.Actions[0]
-	return &pressed{press.Press{Account: p.User.ID, Token: a.Value, Decision: a.Action}, p.Channel.ID}, 0
-}
-
-// tell shows a text to whoever pressed, and to nobody else.
-//
-//	https://docs.slack.dev/reference/methods/chat.postEphemeral
-func (b *Bot) tell(ctx context.Context, p *pressed, said string) error {
-	_, _, err := b.call(ctx, "chat.postEphemeral", message{Channel: p.channel, User: p.Account, Text: escape(said)})
-	return err
+	return p, http.StatusOK
 }

@@ -64,17 +64,32 @@ func (g *gateway) decided() string {
 	return g.used["ticket_x"]
 }
 
-// payload is what Slack sends of a press.
+// payload is what Slack says of a press by somebody of T1 there.
 func payload(account, action, value string) string {
-	raw, err := json.Marshal(map[string]any{
-		"type": "block_actions", "user": map[string]string{"id": account, "name": "ada"}, "channel": map[string]string{"id": "C1"},
+	return payloadIn("T1", "T1", account, action, value)
+}
+
+func payloadIn(team, home, account, action, value string) string {
+	user := map[string]string{"id": account, "name": "ada"}
+	if home != "" {
+		user["team_id"] = home
+	}
+	p := map[string]any{
+		"type": "block_actions", "user": user, "team": nil, "channel": map[string]string{"id": "C1"},
 		"actions": []map[string]string{{"type": "button", "action_id": action, "block_id": "decide", "value": value}},
-	})
+	}
+	if team != "" {
+		p["team"] = map[string]string{"id": team, "domain": "example"}
+	}
+	raw, err := json.Marshal(p)
 	if err != nil {
 		panic(err)
 	}
-	return url.Values{"payload": {string(raw)}}.Encode()
+	return string(raw)
 }
+
+// form is how it is posted.
+func form(payload string) string { return url.Values{"payload": {payload}}.Encode() }
 
 func sign(secret, stamp, body string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -100,7 +115,7 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 		_, _ = w.Write([]byte(`{"ok":true}`))
 	}))
 	t.Cleanup(slackAPI.Close)
-	b, err := NewBot(token, slackAPI.URL+"/api/", true, Buttons{Secret: signing, Listen: "127.0.0.1:0", Clock: func() time.Time { return now }})
+	b, err := NewBot(token, slackAPI.URL+"/api/", true, Buttons{Secret: signing, Listen: "127.0.0.1:0", Team: "T1", Clock: func() time.Time { return now }})
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	g := &gateway{used: map[string]string{}}
@@ -130,7 +145,7 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 		return res.StatusCode
 	}
 	stamp := strconv.FormatInt(now.Unix(), 10)
-	deny := payload("U1", "deny", "ticket_x")
+	deny := form(payload("U1", "deny", "ticket_x"))
 	old, soon := strconv.FormatInt(now.Add(-6*time.Minute).Unix(), 10), strconv.FormatInt(now.Add(6*time.Minute).Unix(), 10)
 	for name, c := range map[string]struct {
 		method, path, stamp, signature, body string
@@ -142,7 +157,7 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 		"replayed late":  {"POST", Path, old, sign(signing, old, deny), deny, 401},
 		"from later":     {"POST", Path, soon, sign(signing, soon, deny), deny, 401},
 		"no time":        {"POST", Path, "", sign(signing, "", deny), deny, 401},
-		"edited":         {"POST", Path, stamp, sign(signing, stamp, deny), payload("U2", "allow", "ticket_x"), 401},
+		"edited":         {"POST", Path, stamp, sign(signing, stamp, deny), form(payload("U2", "allow", "ticket_x")), 401},
 		"moved in time":  {"POST", Path, soon, sign(signing, stamp, deny), deny, 401},
 		"GET":            {"GET", Path, stamp, sign(signing, stamp, deny), deny, 404},
 		"elsewhere":      {"POST", "/", stamp, sign(signing, stamp, deny), deny, 404},
@@ -153,7 +168,7 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 	}
 	require.Empty(t, g.decided())
 	press := func(account, action, value, want string) {
-		body := payload(account, action, value)
+		body := form(payload(account, action, value))
 		require.Equal(t, 200, post("POST", Path, stamp, sign(signing, stamp, body), body))
 		select {
 		case m := <-told:
@@ -181,7 +196,7 @@ func TestButtonsOfSlack_B57_B64_B65_B73(t *testing.T) {
 // rest only so much is read at a time.
 func TestStrangersDoNotFillTheMemory_B73(t *testing.T) {
 	t.Parallel()
-	b, err := NewBot(token, "https://slack.test", false, Buttons{Secret: signing, Listen: "127.0.0.1:0", Clock: func() time.Time { return now }})
+	b, err := NewBot(token, "https://slack.test", false, Buttons{Secret: signing, Listen: "127.0.0.1:0", Team: "T1", Clock: func() time.Time { return now }})
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -241,5 +256,10 @@ func TestListenAndSecretBelongTogether(t *testing.T) {
 		_, err := NewBot(token, "https://slack.test", false, b)
 		require.ErrorContains(t, err, "listen: ")
 		require.NotContains(t, err.Error(), signing)
+	}
+	for team, b := range map[string]Buttons{"none arrive": {Team: "T1"}, "not the id": {Secret: signing, Listen: "127.0.0.1:1", Team: "acme"}} {
+		_, err := NewBot(token, "https://slack.test", false, b)
+		require.ErrorContains(t, err, "team: ")
+		require.ErrorContains(t, err, team)
 	}
 }

@@ -133,6 +133,12 @@ func NewBot(token, url string, private bool, b Buttons) (*Bot, error) {
 			return nil, &channel.FieldError{Field: "listen", Problem: "not an address such as 127.0.0.1:8090"}
 		}
 	}
+	if b.Team != "" && b.Listen == "" {
+		return nil, &channel.FieldError{Field: "team", Problem: "says whose presses count, and none arrive here"}
+	}
+	if b.Team != "" && !workspace.MatchString(b.Team) {
+		return nil, &channel.FieldError{Field: "team", Problem: "is not the id of a workspace (T...)"}
+	}
 	return &Bot{strings.TrimRight(url, "/"), http.Header{"Authorization": {"Bearer " + token}}, web.New(private), b}, nil
 }
 
