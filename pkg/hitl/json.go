@@ -32,6 +32,12 @@ func Member(object json.RawMessage, name string) json.RawMessage {
 	return strictjson.Member(object, name)
 }
 
+// MemberText is a member's text, empty where it is no text.
+func MemberText(object json.RawMessage, name string) (text string) {
+	text, _ = strictjson.Text(strictjson.Member(object, name))
+	return text
+}
+
 // Canonical returns raw with sorted keys, without insignificant white space
 // and with every string written in one way; numbers stay as they were written,
 // so 1 and 1.0 differ. Two documents are the same content exactly when their

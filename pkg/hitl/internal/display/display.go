@@ -85,8 +85,8 @@ func invisible(r rune) bool {
 // String decodes a JSON string literal for people. Lone surrogates,
 // which decoding would silently replace, become tokens.
 func String(raw json.RawMessage) (text string, hidden int, ok bool) {
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'"'}) {
+	s, ok := strictjson.Text(raw)
+	if !ok {
 		return "", 0, false
 	}
 	if !bytes.Contains(raw, []byte(`\u`)) {

@@ -26,6 +26,26 @@ func Member(raw []byte, name string) (value json.RawMessage) {
 	return value
 }
 
+// Text decodes a JSON string; ok is false for anything else. Most are taken as they
+// stand: nothing to decode is in them.
+func Text(raw []byte) (s string, ok bool) {
+	if n := len(raw); n > 1 && raw[0] == '"' && raw[n-1] == '"' && asIs(raw[1:n-1]) {
+		return string(raw[1 : n-1]), true
+	}
+	i := space(raw, 0)
+	return s, i < len(raw) && raw[i] == '"' && json.Unmarshal(raw, &s) == nil
+}
+
+// asIs reports whether a string's inside is printable ASCII without escapes.
+func asIs(inside []byte) bool {
+	for _, c := range inside {
+		if c < ' ' || c > '~' || c == '\\' || c == '"' {
+			return false
+		}
+	}
+	return true
+}
+
 // is reports whether a key, with its quotes, says name.
 func is(key []byte, name string) bool {
 	if len(key) == len(name)+2 && string(key[1:len(key)-1]) == name {

@@ -32,3 +32,22 @@ func FuzzMember(f *testing.F) {
 		require.Equal(t, members[name] == nil, got == nil)
 	})
 }
+
+// FuzzText: a text is what everybody else reads.
+func FuzzText(f *testing.F) {
+	for _, s := range []string{
+		`"ls -l"`, `""`, `"`, `"a`, ``, `null`, `1`, `"a\nb"`, `"\u006cs"`, `"a"b"`, `"a" `, ` "a"`, "\"a\nb\"", "\"a\x7fb\"", "\"\xff\"", `"\"`, `"\""`, `"caf\u00e9 \ud800"`, "\"caf\u00e9\"", `["a"]`, `"a","b"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var want any
+		err := json.Unmarshal(raw, &want)
+		text, isText := want.(string)
+		got, ok := Text(raw)
+		require.Equal(t, err == nil && isText, ok, "%q", raw)
+		if ok {
+			require.Equal(t, text, got, "%q", raw)
+		}
+	})
+}

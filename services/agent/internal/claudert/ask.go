@@ -159,10 +159,7 @@ func source(requestID string, ab about) *hitl.Source {
 // toolTitle says in a few words what the call is.
 func toolTitle(a *protocol.Ask) string {
 	// Other shapes simply have none of these.
-	text := func(name string) (s string) {
-		_ = json.Unmarshal(hitl.Member(a.Input, name), &s)
-		return s
-	}
+	text := func(name string) string { return hitl.MemberText(a.Input, name) }
 	command, path, url := text("command"), text("file_path"), text("url")
 	switch {
 	case a.ToolName == planTool:

@@ -53,10 +53,8 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 	}
 	if r.Tool != nil {
 		s.ToolName = Line(r.Tool.Name)
-		var text string
-		if blocks := hitl.View(r); len(blocks) > 0 && blocks[0].Form == "command" {
-			text = blocks[0].Text
-		} else {
+		text, ok := shellText(r)
+		if !ok {
 			text, _ = hitl.DisplayJSON(r.Tool.Input)
 		}
 		if len(text) > maxToolInput {
@@ -67,6 +65,22 @@ func Summarize(r *hitl.Request, digest string, a Admission) wire.Summary {
 		s.ToolName = questionTool
 	}
 	return s
+}
+
+// shellText is the command that the view of a request begins with, if it does,
+// without making the rest of the view.
+func shellText(r *hitl.Request) (text string, ok bool) {
+	if k, known := hitl.LookupKind(r.Kind); known && k.View != nil {
+		blocks := k.View(r)
+		if ok = len(blocks) > 0 && blocks[0].Form == "command"; ok {
+			text = blocks[0].Text
+		}
+		return text, ok
+	}
+	if r.Tool.Name == "Bash" {
+		text, _, ok = hitl.DisplayString(hitl.Member(r.Tool.Input, "command"))
+	}
+	return text, ok
 }
 
 // Said is what a gateway says of a request beside the request's own texts.

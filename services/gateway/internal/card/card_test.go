@@ -209,3 +209,18 @@ func TestAStepKeepsItsParent(t *testing.T) {
 		require.Contains(t, string(ev.Data), `"parent_tool_call_id":"p"`, typ)
 	}
 }
+
+// A list names the command with which the view of a request begins, and only that.
+func TestAListShowsTheCommandAsItsViewDoes(t *testing.T) {
+	for _, input := range []string{
+		`{"command":"ls -l"}`, `{"command":"a\nb \u202e","description":"x"}`, `{"command":"one","command":"two"}`, `{"comm\u0061nd":"ls"}`,
+		`{"Command":"ls"}`, `{"command":["ls"]}`, `{"command":null}`, `{"description":"ls"}`, `{}`, `null`, `"ls"`, `["command"]`, `{"command":""}`,
+	} {
+		r := &hitl.Request{Kind: hitl.KindApproval, Tool: &hitl.Tool{Name: "Bash", Input: json.RawMessage(input)}}
+		want, _ := hitl.DisplayJSON(r.Tool.Input)
+		if first := hitl.View(r)[0]; first.Form == "command" {
+			want = first.Text
+		}
+		require.Equal(t, want, Summarize(r, "", Admission{}).ToolInput, input)
+	}
+}

@@ -48,7 +48,7 @@ func headline(r *hitl.Request, a Admission, read *command.Reading) string {
 	if r.Tool == nil {
 		return cutRunes(s, maxHeadline)
 	}
-	if policy.Command(r.Tool) == "" {
+	if read.Text == "" {
 		s += size(r)
 		if bad {
 			s += ", which " + a.RiskReason

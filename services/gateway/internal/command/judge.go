@@ -18,7 +18,7 @@ type args struct {
 }
 
 func sortOut(words []word) args {
-	a := args{all: words}
+	a := args{all: words, rest: make([]word, 0, len(words))}
 	flags := true
 	for _, w := range words {
 		switch {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -59,6 +60,7 @@ type Part struct {
 
 // Reading is what a shell text was understood to be. Without parts it was not.
 type Reading struct {
+	Text string // the whole, as it was asked
 	// Level and Reason are of the worst part.
 	Level, Reason string
 	Parts         []Part
@@ -108,7 +110,12 @@ func (r *Reading) Brief() string {
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Parts), func(p Part) bool { return p.Depth > 0 })
 	if len(own) == 1 && r.More == 0 {
-		words := strings.Fields(r.Parts[0].Text)
+		var words []string
+		for w := range strings.FieldsSeq(r.Parts[0].Text) {
+			if words = append(words, w); len(words) == 2 {
+				break
+			}
+		}
 		if len(words) > 0 && plainWord.MatchString(words[0]) {
 			if len(words) > 1 && plainWord.MatchString(words[1]) && !strings.ContainsAny(words[1], "/.") {
 				return "run " + words[0] + " " + words[1]
@@ -146,9 +153,9 @@ func Read(command string) Reading {
 		if e.level == "" {
 			e = effect{level: "medium", reason: runs}
 		}
-		return Reading{Level: e.level, Reason: e.reason, Opaque: true, does: []effect{e}}
+		return Reading{Text: command, Level: e.level, Reason: e.reason, Opaque: true, does: []effect{e}}
 	}
-	r := Reading{Parts: w.parts, More: w.more, does: w.does, Opaque: w.opaque}
+	r := Reading{Text: command, Parts: w.parts, More: w.more, does: w.does, Opaque: w.opaque}
 	bad := worst(w.does)
 	r.Level, r.Reason = bad.level, bad.reason
 	if r.Level == "" {
@@ -196,13 +203,19 @@ func (w *reader) parse(text string) (ok bool) {
 	if tooOpen(text) {
 		return false
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	parser := parsers.Get().(*syntax.Parser)
+	file, err := parser.Parse(strings.NewReader(text), "")
+	parsers.Put(parser) // one that panicked is not used again
 	if err != nil {
 		return false
 	}
 	w.list(file.Stmts, First, Then)
 	return true
 }
+
+// parsers are kept because each has buffers, and a start reads a hundred thousand
+// commands.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
 func tooOpen(text string) bool {
 	depth, most := 0, 0

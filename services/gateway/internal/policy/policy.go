@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/hitl/link"
@@ -44,7 +43,7 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string, read *command.Re
 	}
 	input := texts(r.Tool.Input)
 	for _, word := range p.Critical {
-		if word != "" && strings.Contains(input, word) {
+		if word != "" && bytes.Contains(input, []byte(word)) {
 			return "critical", "touches Banksman's own data", nil
 		}
 	}
@@ -85,27 +84,27 @@ func Command(t *hitl.Tool) string { return member(t, "command", "Bash") }
 
 // member is the text of a member of the tool's input. It is looked for where one
 // of these tools reads it, and where it can be too long to judge.
-func member(t *hitl.Tool, name string, tools ...string) (text string) {
+func member(t *hitl.Tool, name string, tools ...string) string {
 	if len(t.Input) > command.Max || slices.Contains(tools, t.Name) {
-		_ = json.Unmarshal(hitl.Member(t.Input, name), &text) // another shape has none
+		return hitl.MemberText(t.Input, name)
 	}
-	return text
+	return ""
 }
 
 // texts is the input as it was written, and what its strings say: JSON can
 // write every letter as an escape.
-func texts(raw json.RawMessage) string {
-	if !bytes.ContainsRune(raw, '\\') {
-		return string(raw)
+func texts(raw json.RawMessage) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
 	}
-	var b strings.Builder
+	var b bytes.Buffer
 	b.Write(raw)
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	for {
 		tok, err := dec.Token()
 		if err != nil {
-			return b.String()
+			return b.Bytes()
 		}
 		if s, ok := tok.(string); ok {
 			b.WriteByte('\n')
