@@ -118,8 +118,8 @@ func (c *Config) decideProblem(reach plan.Reach) string {
 		return "there are no buttons in a channel of the type " + ch.Type
 	case len(ch.People) == 0:
 		return "needs the people of the channel: without them nobody may press"
-	case ch.Type == TypeSlack && ch.SigningSecret == "":
-		return "needs signing_secret and listen of the channel"
+	case ch.Type == TypeSlack && ch.SigningSecret == "" && ch.AppToken == "":
+		return "needs app_token of the channel, or signing_secret and listen"
 	}
 	return ""
 }
@@ -133,7 +133,7 @@ type presser interface {
 func (c *Config) listeners(built []channel.Channel) map[string]presser {
 	out := map[string]presser{}
 	for i, ch := range c.channels() {
-		if p, ok := built[i].(presser); ok && len(ch.People) > 0 && (ch.Type != TypeSlack || ch.Listen != "") {
+		if p, ok := built[i].(presser); ok && len(ch.People) > 0 && (ch.Type != TypeSlack || ch.Listen != "" || ch.AppToken != "") {
 			out[ch.Name] = p
 		}
 	}

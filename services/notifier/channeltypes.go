@@ -89,12 +89,14 @@ var channelTypes = map[string]channelType{
 		},
 	},
 	TypeSlack: {
-		fields: []string{"url", "token", "to", "allow_private", "people", "signing_secret", "listen", "team"}, after: chatDelay, checkTo: slack.CheckTo,
+		fields: []string{"url", "token", "to", "allow_private", "people", "signing_secret", "listen", "app_token", "team"}, after: chatDelay, checkTo: slack.CheckTo,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
 			if c.Token == "" {
 				return slack.NewHook(string(c.URL), c.AllowPrivate)
 			}
-			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate, slack.Buttons{Secret: string(c.SigningSecret), Listen: c.Listen, Team: c.Team, Clock: on.now})
+			return slack.NewBot(string(c.Token), string(c.URL), c.AllowPrivate, slack.Buttons{
+				Secret: string(c.SigningSecret), Listen: c.Listen, AppToken: string(c.AppToken), Team: c.Team, Clock: on.now,
+			})
 		},
 	},
 	TypeTelegram: {
@@ -169,7 +171,7 @@ func (c *Channel) build(on *ground) (channel.Channel, *channel.FieldError) {
 		"url": c.URL != "", "secrets": len(c.Secrets) > 0, "allow_private": c.AllowPrivate, "token": c.Token != "",
 		"user": c.User != "", "password": c.Password != "", "from": c.From != "", "to": c.To != "",
 		"redact": len(c.Redact) > 0, "people": len(c.People) > 0, "signing_secret": c.SigningSecret != "", "listen": c.Listen != "",
-		"team": c.Team != "",
+		"app_token": c.AppToken != "", "team": c.Team != "",
 	}
 	for _, field := range slices.Sorted(maps.Keys(given)) {
 		if given[field] && !slices.Contains(t.fields, field) {
@@ -203,7 +205,7 @@ func (c *Channel) checkTo(to string) string {
 // not read. An address is its own password where there is nothing else.
 func (c *Channel) secret() bool {
 	bare := c.URL != "" && c.Token == "" && len(c.Secrets) == 0 && (c.Type == TypeSlack || c.Type == TypeDiscord || c.Type == TypeTeams)
-	return len(c.Secrets) > 0 || c.Token != "" || c.Password != "" || c.SigningSecret != "" || bare
+	return len(c.Secrets) > 0 || c.Token != "" || c.Password != "" || c.SigningSecret != "" || c.AppToken != "" || bare
 }
 
 func (c *Channel) after() time.Duration {

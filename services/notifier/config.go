@@ -74,12 +74,18 @@ type Channel struct {
 	SecretsFile  string `json:"secrets_file,omitempty"`
 	TokenFile    string `json:"token_file,omitempty"`
 	PasswordFile string `json:"password_file,omitempty"`
+
+	SigningSecretFile string `json:"signing_secret_file,omitempty"`
+	AppTokenFile      string `json:"app_token_file,omitempty"`
 	// People are who may press buttons here: accounts of the platform, and the users of
 	// the gateway that decide by them. Nobody else decides anything.
 	People []Account `json:"people,omitempty"`
 	// SigningSecret is what Slack signs presses with, Listen where they arrive.
 	SigningSecret Secret `json:"signing_secret,omitempty"`
 	Listen        string `json:"listen,omitempty"`
+	// AppToken is the token of Slack's app, by which presses come over a socket that the
+	// notifier opens, in place of both.
+	AppToken Secret `json:"app_token,omitempty"`
 	// Team is the id of Slack's workspace whose people may press; default: the bot's own.
 	Team string `json:"team,omitempty"`
 	// Redact are the risks at which a push says only that something waits.

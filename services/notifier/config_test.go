@@ -72,6 +72,7 @@ func TestLoadConfigNamesTheFieldAndNoSecret(t *testing.T) {
 		"readable password":  {text: `{"channels":[{"name":"a","type":"mail","url":"smtp://h.test","user":"u","password":"SUPERSECRET","from":"a@b.test","to":"a@b.test"}]}`, mode: 0o644, want: "chmod 600"},
 		"readable hook":      {text: `{"channels":[{"name":"a","type":"discord","url":"https://h.test/PATHSECRET"}]}`, mode: 0o644, want: "chmod 600"},
 		"readable signer":    {text: `{"channels":[{"name":"a","type":"slack","token_file":"/dev/null","to":"C0123","signing_secret":"SUPERSECRET","listen":"127.0.0.1:0"}]}`, mode: 0o644, want: "chmod 600"},
+		"readable app":       {text: `{"channels":[{"name":"a","type":"slack","token_file":"/dev/null","to":"C0123","app_token":"xapp-SUPERSECRET"}]}`, mode: 0o644, want: "chmod 600"},
 		"foreign field":      {text: `{"channels":[{"name":"a","type":"teams","url":"https://h.test/PATHSECRET","token":"SUPERSECRET"}]}`, want: "channels[0].token: is not known"},
 		"bad delay":          {text: `{"channels":[{"name":"a","type":"log","after":"SUPERSECRET"}]}`, want: "n.json:1:47: channels[0].after: not a duration"},
 		"negative delay":     {text: `{"channels":[{"name":"a","type":"log","after":"-1s"}]}`, want: "channels[0].after"},

@@ -152,6 +152,7 @@ func (b *bench) connectAs(t *testing.T, role bus.Role, name string) *nats.Conn {
 
 // running is a notifier under test.
 type running struct {
+	*notifier.Notifier
 	log  *logs
 	stop func() // waits for its end
 }
@@ -167,6 +168,7 @@ func (b *bench) notify(t *testing.T, o notifier.Options) *running {
 	}
 	n, err := notifier.New(t.Context(), o)
 	require.NoError(t, err)
+	r.Notifier = n
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1) // one result
 	go func() { done <- n.Run(ctx) }()

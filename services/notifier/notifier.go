@@ -190,9 +190,19 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		},
 		Ticket: n.ticket,
 	})
-	n.counts.Look(n.engine.Channels)
+	n.counts.Look(n.engine.Channels, n.sockets)
 	parts.Conn(n.counts.Registry, metrics.Part, "events", n.conn.Conn)
 	return n, nil
+}
+
+// sockets are the states of those by which presses come in.
+func (n *Notifier) sockets() (states []string) {
+	for _, c := range n.built {
+		if c, ok := c.(interface{ Socket() string }); ok && c.Socket() != "" {
+			states = append(states, c.Socket())
+		}
+	}
+	return states
 }
 
 // ticket has the gateway make what somebody decides by. Its token follows from the

@@ -48,6 +48,8 @@ func (c *Config) fromFiles(dir string) (filled map[string]bool, err error) {
 		one(at, "url", ch.URLFile, &ch.URL)
 		one(at, "token", ch.TokenFile, &ch.Token)
 		one(at, "password", ch.PasswordFile, &ch.Password)
+		one(at, "signing_secret", ch.SigningSecretFile, &ch.SigningSecret)
+		one(at, "app_token", ch.AppTokenFile, &ch.AppToken)
 		list(at, ch.SecretsFile, &ch.Secrets)
 	}
 	for i := range c.Deciders {

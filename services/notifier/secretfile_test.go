@@ -25,6 +25,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	write("hook.secrets", secret+"\n"+secret+"\n", 0o400)
 	write("bot", " 1:SUPERSECRETSUPERSECRET\n", 0o600)
 	absolute := write("password", "SUPERSECRET\n", 0o600)
+	write("app", "xapp-1-SUPERSECRET\n", 0o600)
 	config := `channels:
   - {name: hook, type: webhook, url_file: hook.url, secrets_file: hook.secrets}
   - name: telegram
@@ -32,6 +33,8 @@ func TestSecretsComeFromFiles(t *testing.T) {
     token_file: bot
     to: "42"
   - {name: mail, type: mail, url: "smtp://h.test", user: u, from: a@b.test, to: a@b.test, password_file: ` + absolute + `}
+  - {name: slack, type: slack, token_file: bot, to: C0123ABCD, signing_secret_file: ` + absolute + `, listen: "127.0.0.1:0"}
+  - {name: socket, type: slack, token_file: bot, to: C0123ABCD, app_token_file: app}
 deciders:
   - {name: policy, url_file: hook.url, secrets_file: hook.secrets, token_file: bot}
 `
@@ -41,6 +44,8 @@ deciders:
 	require.Equal(t, []notifier.Secret{secret, secret}, c.Channels[0].Secrets)
 	require.Equal(t, "1:SUPERSECRETSUPERSECRET", string(c.Channels[1].Token))
 	require.Equal(t, "SUPERSECRET", string(c.Channels[2].Password))
+	require.Equal(t, "SUPERSECRET", string(c.Channels[3].SigningSecret))
+	require.Equal(t, "xapp-1-SUPERSECRET", string(c.Channels[4].AppToken))
 	require.Equal(t, "1:SUPERSECRETSUPERSECRET", string(c.Deciders[0].Token))
 	require.Len(t, c.Deciders[0].Secrets, 2)
 
@@ -59,6 +64,7 @@ deciders:
 		"no secret":           {"secrets_file: hook.secrets}\n  - name", "secrets_file: wrong}\n  - name", "n.yaml:2:67: channels[0].secrets_file: must begin with whsec_"},
 		"of another type":     {"type: telegram\n    token_file: bot\n    to: \"42\"\n", "type: teams\n    url: https://h.test/x\n    token_file: bot\n", "channels[1].token_file: is not known to a channel of the type teams"},
 		"both of a list":      {"secrets_file: hook.secrets}\n  - name", "secrets_file: hook.secrets, secrets: [" + secret + "]}\n  - name", "channels[0].secrets_file: stands beside secrets"},
+		"no app's token":      {"app_token_file: app}", "app_token_file: wrong}", "channels[4].app_token_file: is not the token of an app"},
 		"of a decider":        {"token_file: bot}", "token_file: none}", "deciders[0].token_file: open"},
 		"inside all the same": {"token_file: bot\n", "token: 1:SUPERSECRETSUPERSECRET\n", "chmod 600"},
 	} {

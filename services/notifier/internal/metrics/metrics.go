@@ -108,30 +108,51 @@ func (m *Metrics) Untold() {
 // Channels are the channels of a type, by how they do.
 type Channels map[string]struct{ Working, Failing, Gone int }
 
+// States of a socket by which presses come in.
+const (
+	SocketOpening = "opening"
+	SocketOpen    = "open"
+	SocketRefused = "refused" // the provider does not take the token
+)
+
 var (
 	channelsDesc = prometheus.NewDesc("banksman_notifier_channels",
 		"Addresses that this notifier tells, by type of channel: working, failing (the last attempts failed), or gone (the receiver wants nothing any more).",
 		[]string{"channel", "state"}, nil)
 	waitingDesc = prometheus.NewDesc("banksman_notifier_deliveries_waiting",
 		"Messages that are planned and not sent, those that are not due yet included.", nil, nil)
+	socketsDesc = prometheus.NewDesc("banksman_notifier_sockets",
+		"Sockets by which this notifier hears what is pressed in chats: open, opening, or refused (the provider does not take the token).",
+		[]string{"state"}, nil)
 )
 
-// Look adds what is looked at when somebody asks.
-func (m *Metrics) Look(channels func() (c Channels, waiting int)) {
-	m.Registry.MustRegister(looker(channels))
+// Look adds what is looked at when somebody asks. sockets are their states.
+func (m *Metrics) Look(channels func() (c Channels, waiting int), sockets func() []string) {
+	m.Registry.MustRegister(&looker{channels, sockets})
 }
 
-type looker func() (Channels, int)
+type looker struct {
+	channels func() (Channels, int)
+	sockets  func() []string
+}
 
 // Describe implements prometheus.Collector.
-func (looker) Describe(c chan<- *prometheus.Desc) {
+func (*looker) Describe(c chan<- *prometheus.Desc) {
 	c <- channelsDesc
 	c <- waitingDesc
+	c <- socketsDesc
 }
 
 // Collect implements prometheus.Collector.
-func (l looker) Collect(c chan<- prometheus.Metric) {
-	channels, waiting := l()
+func (l *looker) Collect(c chan<- prometheus.Metric) {
+	sockets := map[string]int{SocketOpening: 0, SocketOpen: 0, SocketRefused: 0}
+	for _, state := range l.sockets() {
+		sockets[state]++
+	}
+	for state, n := range sockets {
+		c <- prometheus.MustNewConstMetric(socketsDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	channels, waiting := l.channels()
 	for typ, n := range channels {
 		for state, v := range map[string]int{"working": n.Working, "failing": n.Failing, "gone": n.Gone} {
 			c <- prometheus.MustNewConstMetric(channelsDesc, prometheus.GaugeValue, float64(v), typ, state)

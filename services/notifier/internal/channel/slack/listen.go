@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -33,9 +34,35 @@ const (
 type Buttons struct {
 	// Secret is the app's signing secret; Listen is where Slack's requests arrive.
 	Secret, Listen string
+	// AppToken is the app's own token, by which presses come over a socket that the
+	// notifier opens, in place of both.
+	AppToken string
 	// Team is the id of the workspace whose people may press; empty: the bot's own.
 	Team  string
 	Clock func() time.Time
+}
+
+// check is a *channel.FieldError where something does not fit.
+func (b *Buttons) check() error {
+	wrong := func(field, problem string) error { return &channel.FieldError{Field: field, Problem: problem} }
+	switch {
+	case (b.Secret == "") != (b.Listen == ""):
+		return wrong("listen", "and signing_secret belong together: where Slack's requests arrive, and how they are known")
+	case b.AppToken != "" && b.Listen != "":
+		return wrong("app_token", "stands beside signing_secret and listen: presses come by a socket or by Slack's requests")
+	case b.AppToken != "" && !strings.HasPrefix(b.AppToken, "xapp-"):
+		return wrong("app_token", "is not the token of an app (xapp-...)")
+	case b.Team != "" && b.Listen == "" && b.AppToken == "":
+		return wrong("team", "says whose presses count, and none arrive here")
+	case b.Team != "" && !workspace.MatchString(b.Team):
+		return wrong("team", "is not the id of a workspace (T...)")
+	}
+	if b.Listen != "" {
+		if _, _, err := net.SplitHostPort(b.Listen); err != nil {
+			return wrong("listen", "not an address such as 127.0.0.1:8090")
+		}
+	}
+	return nil
 }
 
 type element struct {
@@ -84,6 +111,9 @@ func buttons(a *channel.Alert) []any {
 //	https://docs.slack.dev/authentication/verifying-requests-from-slack
 //	https://docs.slack.dev/reference/interaction-payloads/block_actions-payload
 func (b *Bot) Listen(ctx context.Context, d *press.Desk) error {
+	if b.buttons.AppToken != "" {
+		return b.socket(ctx, d)
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", b.buttons.Listen)
 	if err != nil {

@@ -257,6 +257,14 @@ func TestListenAndSecretBelongTogether(t *testing.T) {
 		require.ErrorContains(t, err, "listen: ")
 		require.NotContains(t, err.Error(), signing)
 	}
+	for problem, b := range map[string]Buttons{
+		"app_token: stands beside": {Secret: signing, Listen: "127.0.0.1:1", AppToken: appToken},
+		"app_token: is not":        {AppToken: "xoxb-APPSECRET"},
+	} {
+		_, err := NewBot(token, "https://slack.test", false, b)
+		require.ErrorContains(t, err, problem)
+		require.NotContains(t, err.Error(), "SECRET")
+	}
 	for team, b := range map[string]Buttons{"none arrive": {Team: "T1"}, "not the id": {Secret: signing, Listen: "127.0.0.1:1", Team: "acme"}} {
 		_, err := NewBot(token, "https://slack.test", false, b)
 		require.ErrorContains(t, err, "team: ")

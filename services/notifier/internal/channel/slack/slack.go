@@ -13,10 +13,10 @@ package slack
 import (
 	"cmp"
 	"context"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/web"
@@ -110,7 +110,9 @@ type Bot struct {
 	url     string
 	head    http.Header
 	client  *web.Client
+	private bool
 	buttons Buttons
+	state   atomic.Pointer[string] // of the socket
 }
 
 var _ channel.Updater = (*Bot)(nil)
@@ -125,21 +127,10 @@ func NewBot(token, url string, private bool, b Buttons) (*Bot, error) {
 	if token == "" {
 		return nil, &channel.FieldError{Field: "token", Problem: "missing: a bot's token (xoxb-...)"}
 	}
-	if (b.Secret == "") != (b.Listen == "") {
-		return nil, &channel.FieldError{Field: "listen", Problem: "and signing_secret belong together: where Slack's requests arrive, and how they are known"}
+	if err := b.check(); err != nil {
+		return nil, err
 	}
-	if b.Listen != "" {
-		if _, _, err := net.SplitHostPort(b.Listen); err != nil {
-			return nil, &channel.FieldError{Field: "listen", Problem: "not an address such as 127.0.0.1:8090"}
-		}
-	}
-	if b.Team != "" && b.Listen == "" {
-		return nil, &channel.FieldError{Field: "team", Problem: "says whose presses count, and none arrive here"}
-	}
-	if b.Team != "" && !workspace.MatchString(b.Team) {
-		return nil, &channel.FieldError{Field: "team", Problem: "is not the id of a workspace (T...)"}
-	}
-	return &Bot{strings.TrimRight(url, "/"), http.Header{"Authorization": {"Bearer " + token}}, web.New(private), b}, nil
+	return &Bot{url: strings.TrimRight(url, "/"), head: http.Header{"Authorization": {"Bearer " + token}}, client: web.New(private), private: private, buttons: b}, nil
 }
 
 var conversation = regexp.MustCompile(`^(#?[a-z0-9][a-z0-9_.-]{0,79}|[A-Z][A-Z0-9]{4,30})$`)
