@@ -5,5 +5,5 @@ package bus
 func (c *Client) As(tenant, owner string) *Client {
 	cred := *c.cred
 	cred.Tenant, cred.Name = tenant, owner
-	return &Client{cred: &cred, keys: c.keys, worker: c.worker, log: c.log, link: c.link}
+	return &Client{cred: &cred, keys: c.keys, worker: c.worker, log: c.log, link: c.link, tracer: c.tracer}
 }

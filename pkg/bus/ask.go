@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -13,8 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/bus/internal/link"
+	"github.com/banksman/banksman/pkg/bus/internal/timeup"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -43,6 +44,8 @@ type Answer struct {
 	// decision's. With a repeated key these are the bytes of the first asking.
 	Request []byte
 	Attempt int // from 1
+	// Trace is where it was decided. What follows from it belongs below.
+	Trace trace.Point
 }
 
 // Opened is a request that the server has stored.
@@ -121,9 +124,12 @@ func (c *Client) Ask(ctx context.Context, r *hitl.Request, opts ...AskOption) (*
 		return nil, &WaitError{Err: ErrClosed}
 	}
 	defer c.link.End()
+	ctx, a.span = c.tracer.Start(ctx, trace.Ask, subject.Ref{})
+	a.at = trace.Of(ctx)
 	for a.attempt = 1; ; a.attempt++ {
 		ans, err := a.once(ctx)
 		if !errors.Is(err, errAskAgain) {
+			a.traced(ans, err)
 			return ans, err
 		}
 	}
@@ -141,6 +147,8 @@ type ask struct {
 	req   hitl.Request
 	keyed bool
 	askOptions
+	span *trace.Span
+	at   trace.Point // where in a trace it asks
 
 	attempt int
 	ref     subject.Ref
@@ -152,7 +160,8 @@ type ask struct {
 	again   bool   // it was there already
 	looked  bool   // the record was read after the publish
 	alarmed bool
-	full    bool // the server had no room for it
+	decided trace.Point // where the decision was made
+	full    bool        // the server had no room for it
 }
 
 func (a *ask) once(ctx context.Context) (*Answer, error) {
@@ -165,8 +174,8 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 
 	run, cancel := a.c.link.Bound(ctx)
 	defer cancel(nil)
-	deadline := newDeadline(a.req.Expiry(), func() { cancel(errDeadline) })
-	defer deadline.stop()
+	deadline := timeup.After(a.req.Expiry(), grace, func() { cancel(errDeadline) })
+	defer deadline.Stop()
 
 	ans, err := a.wait(run, deadline)
 	if err == nil || run.Err() == nil {
@@ -179,41 +188,12 @@ func (a *ask) once(ctx context.Context) (*Answer, error) {
 	return a.stopped(ctx, context.Cause(run))
 }
 
-// deadline is the asker's own, by its own clock. A request without one waits
-// for ever.
-type deadline struct {
-	after time.Duration
-	timer *time.Timer
-}
-
-func newDeadline(expiry time.Duration, fn func()) *deadline {
-	if expiry <= 0 {
-		return &deadline{}
-	}
-	d := &deadline{after: min(expiry, math.MaxInt64-grace) + grace}
-	d.timer = time.AfterFunc(d.after, fn)
-	return d
-}
-
-// restart counts from now: the request was stored.
-func (d *deadline) restart() {
-	if d.timer != nil && d.timer.Stop() {
-		d.timer.Reset(d.after)
-	}
-}
-
-func (d *deadline) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
-}
-
 // wait goes through the steps of an asking in their order: listen, publish,
 // look, wait. Its error counts only while ctx has not ended.
 //
 // Nothing waits between listening and publishing: both go out on one connection
 // and the server takes them in that order. What is missed all the same is read.
-func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
+func (a *ask) wait(ctx context.Context, deadline *timeup.Deadline) (*Answer, error) {
 	inbox := make(chan *nats.Msg, 4) // only wakes: what does not fit is read back
 	subj := subject.Inbox(a.ref)
 	listening, done := a.c.link.WatchDenial(ctx, subj)
@@ -228,7 +208,7 @@ func (a *ask) wait(ctx context.Context, deadline *deadline) (*Answer, error) {
 	if ans, err := a.publish(listening); err != nil || ans != nil {
 		return ans, err
 	}
-	deadline.restart()
+	deadline.Restart()
 	if ans, err := earlier(); err != nil || ans != nil {
 		return ans, err
 	}
@@ -267,6 +247,7 @@ func (a *ask) message() *nats.Msg {
 	if a.c.worker != "" {
 		m.Header.Set(hitl.HeaderWorker, a.c.worker)
 	}
+	a.at.Write(m.Header)
 	return m
 }
 
@@ -321,6 +302,7 @@ func (a *ask) there(ctx context.Context, left bool) (*nats.Msg, error) {
 
 // adopt takes over a stored request that says the same as ours.
 func (a *ask) adopt(there *nats.Msg) error {
+	a.span.Link(trace.Read(there.Header)) // whoever asked first; nothing, where that was this ask
 	if bytes.Equal(there.Data, a.raw) {
 		return nil
 	}
@@ -495,6 +477,7 @@ func (a *ask) verify(m *nats.Msg) (*hitl.Decision, error) {
 		a.alarmed = true
 		a.c.log.Error("ALARM: not a gateway's decision; it is ignored", "interaction", a.ref.ID, "subject", subj, "error", err)
 	}
+	a.decided = trace.Read(m.Header)
 	return d, err
 }
 
@@ -526,7 +509,7 @@ func (a *ask) settle(d *hitl.Decision) (*Answer, error) {
 	if d.AsksAgain() && !mine && a.attempt < maxAttempts {
 		return nil, errAskAgain
 	}
-	return &Answer{Decision: d, Ref: a.ref, Request: a.raw, Attempt: a.attempt}, nil
+	return &Answer{Decision: d, Ref: a.ref, Request: a.raw, Attempt: a.attempt, Trace: a.decided}, nil
 }
 
 // stopped ends a wait that ran into its deadline, its context's end, or the
@@ -582,4 +565,20 @@ func reason(cause error) string {
 		return "the asker shut down"
 	}
 	return "the asker stopped waiting"
+}
+
+// traced ends the span of an asking.
+func (a *ask) traced(ans *Answer, err error) {
+	a.span.Of(a.ref)
+	a.span.Asks(&a.req)
+	a.span.Attempt(a.attempt)
+	switch {
+	case ans != nil:
+		a.span.Outcome(ans.Decision.Outcome)
+	case errors.Is(err, ErrStopped):
+		a.span.Fail("stopped")
+	default:
+		a.span.Fail("no_decision")
+	}
+	a.span.End()
 }

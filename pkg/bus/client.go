@@ -6,9 +6,11 @@ import (
 	"log/slog"
 
 	"github.com/nats-io/nats.go"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/bus/internal/link"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // Streams that an owner reads from.
@@ -25,6 +27,9 @@ type Options struct {
 	Name   string       // shown in the server's connection list; default role, tenant and name
 	Worker string       // travels with each request; default none
 	Logger *slog.Logger // nil discards
+	// Tracer gets a span of each Ask; nil: none. A trace that the caller's context is in
+	// is passed on in either case.
+	Tracer oteltrace.TracerProvider
 	// Nats are more options of the connection, for example an in-process
 	// server or TLS. Reconnecting and the handlers stay the client's own.
 	Nats []nats.Option
@@ -37,6 +42,7 @@ type Client struct {
 	worker string
 	log    *slog.Logger
 	link   *link.Link
+	tracer *trace.Tracer
 }
 
 // Connect makes the connection and waits until it stands or ctx ends; a server
@@ -59,7 +65,7 @@ func Connect(ctx context.Context, cred *Credentials, o Options) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cred: cred, keys: credential.NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l}, nil
+	return &Client{cred: cred, keys: credential.NewKeyring(cred, logger), worker: o.Worker, log: logger, link: l, tracer: trace.New(o.Tracer)}, nil
 }
 
 // Credentials is the identity the client has.

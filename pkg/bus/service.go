@@ -12,6 +12,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -46,6 +47,7 @@ func (c *Client) Call(ctx context.Context, verb string, in, out any) error {
 	}
 	m := nats.NewMsg(subject.Service(c.cred.Tenant, c.cred.Name, verb))
 	m.Data = data
+	trace.Of(ctx).Write(m.Header)
 	run, done := c.link.WatchDenial(ctx, m.Subject)
 	defer done()
 	reply, err := c.link.Conn().RequestMsgWithContext(run, m)

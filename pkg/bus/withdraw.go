@@ -11,8 +11,9 @@ import (
 // withdrawLater withdraws in the background, for a bounded time. The caller is
 // a counted call.
 func (a *ask) withdrawLater(w hitl.Withdrawal) {
-	c, ref, stored, m := a.c, a.ref, a.stored, a.message()
+	c, ref, stored, m, at := a.c, a.ref, a.stored, a.message(), a.at
 	c.link.Later(lastWords, func(ctx context.Context) {
+		ctx = at.In(ctx)
 		if !stored {
 			// It may still wait its turn at a gateway that stores it later than this
 			// withdrawal, which then has to find it.

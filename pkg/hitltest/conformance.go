@@ -47,6 +47,7 @@ func JournalSuite(t *testing.T, newEnv func(testing.TB) Env) {
 		{"an ended context leaves the outcome unknown", decideEnded},
 		{"a request is read and deleted", requests},
 		{"an event is stored once", eventOnce},
+		{"decisions and events are in the trace of who writes them", traced},
 		{"gateway states and starts are stored", states},
 		{"intake sees requests and withdrawals and its floor follows", intake},
 		{"intake gives back what was not acknowledged", intakeNak},

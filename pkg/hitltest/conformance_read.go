@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 func requests(t *testing.T, e Env) {
@@ -40,6 +41,23 @@ func requests(t *testing.T, e Env) {
 	m, err = e.Journal.Request(ctx, ref)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, m.Seq)
+}
+
+func traced(t *testing.T, e Env) {
+	ref, at := subject.NewRef("t", "o", "i"), trace.Parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")
+	won, _, err := e.Journal.Decide(at.In(limited(t)), ref, SampleDecision(ref, "d", hitl.Allowed))
+	require.NoError(t, err)
+	require.Equal(t, at, won.Trace)
+	got, err := e.Another.Decision(limited(t), ref)
+	require.NoError(t, err)
+	require.Equal(t, at, got.Trace)
+	_, err = e.Journal.WriteEvent(at.In(limited(t)), subject.Event(ref, "s", subject.Open), []byte("open"))
+	require.NoError(t, err)
+	_, err = e.Journal.WriteEvent(limited(t), subject.Event(ref, "s", subject.Closed), []byte("closed"))
+	require.NoError(t, err)
+	events := all(t, e.Another, journal.Events)
+	require.Equal(t, at, trace.Read(events[0].Header))
+	require.True(t, trace.Read(events[1].Header).IsZero())
 }
 
 func eventOnce(t *testing.T, e Env) {

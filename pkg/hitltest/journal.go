@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // ErrTaken is what Publish returns where the subject may have one message only
@@ -180,6 +181,7 @@ func (j *MemoryJournal) Decide(ctx context.Context, ref subject.Ref, d *hitl.Dec
 		hitl.HeaderSigner:    {j.signer},
 		hitl.HeaderSignature: {hitl.Sign(j.key, subj, body)},
 	}
+	trace.Of(ctx).Write(header)
 	if _, err := j.store(subj, header, body); err != nil && !errors.Is(err, ErrTaken) {
 		return nil, false, err
 	}
@@ -264,7 +266,9 @@ func (j *MemoryJournal) WriteEvent(ctx context.Context, subj string, data []byte
 	if m := j.streams[journal.Events].find(subj); m != nil {
 		return m.Seq, nil
 	}
-	return j.store(subj, nil, data)
+	header := map[string][]string{}
+	trace.Of(ctx).Write(header)
+	return j.store(subj, header, data)
 }
 
 // WriteGatewayState implements journal.Journal.

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/journal/internal/pace"
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // APIError is the server's refusal of a JetStream call or of a publish.
@@ -74,29 +75,6 @@ func soon(err error) bool {
 	return code == codeInFlight || code == codeTooMany
 }
 
-// soonPause is how long that moment is.
-func soonPause() time.Duration { return time.Millisecond + rand.N(2*time.Millisecond) }
-
-// backoff waits between attempts, longer each time, never more than a second.
-type backoff struct{ wait time.Duration }
-
-// sleep waits a jittered while and reports whether ctx is still alive.
-func (b *backoff) sleep(ctx context.Context) bool {
-	b.wait = min(max(2*b.wait, 10*time.Millisecond), time.Second)
-	return pause(ctx, b.wait/2+rand.N(b.wait/2))
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // api calls the JetStream API of one connection.
 type api struct {
 	nc      *nats.Conn
@@ -138,13 +116,13 @@ func (a api) once(ctx context.Context, subj string, req, resp any) error {
 
 // call repeats an idempotent call until the server has answered or ctx ends.
 func (a api) call(ctx context.Context, subj string, req, resp any) error {
-	var b backoff
+	var b pace.Backoff
 	for {
 		err := a.once(ctx, subj, req, resp)
 		if err == nil || ctx.Err() == nil && !transient(err) {
 			return err
 		}
-		if ctx.Err() != nil || !b.sleep(ctx) {
+		if ctx.Err() != nil || !b.Sleep(ctx) {
 			return fmt.Errorf("%w (last: %w)", ctx.Err(), err)
 		}
 	}
@@ -154,6 +132,9 @@ func (a api) call(ctx context.Context, subj string, req, resp any) error {
 func (a api) publish(ctx context.Context, stream, subj string, header nats.Header, data []byte) (uint64, error) {
 	attempt, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	if header != nil {
+		trace.Of(ctx).Write(header)
+	}
 	m, err := a.nc.RequestMsgWithContext(attempt, &nats.Msg{Subject: subj, Header: header, Data: data})
 	if err != nil {
 		return 0, fmt.Errorf("journal: publish: %w", err)

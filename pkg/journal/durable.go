@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/journal/internal/held"
+	"github.com/banksman/banksman/pkg/journal/internal/pace"
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
@@ -82,7 +83,7 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held.Set, work 
 	// What has come and waits behind another message is held, too.
 	look := time.NewTicker(tellEvery)
 	defer look.Stop()
-	var b backoff
+	var b pace.Backoff
 	missing, again, burst := false, true, false
 	for {
 		if again || p.Over() {
@@ -95,10 +96,10 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held.Set, work 
 		again = sig != pull.Message && sig != pull.Heartbeat
 		switch sig {
 		case pull.Message:
-			b, missing = backoff{}, false
+			b, missing = pace.Backoff{}, false
 			h.Add(m)
 			to := work
-			if gather > 0 && !burst && !pause(ctx, gather) {
+			if gather > 0 && !burst && !pace.Pause(ctx, gather) {
 				to = nil // nobody begins with it any more
 			}
 			burst = mt.Pending > 0 || p.Waiting()
@@ -118,12 +119,12 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held.Set, work 
 				j.log.Warn("a consumer cannot be reached", "consumer", what)
 			}
 			missing = true
-			if !b.sleep(ctx) {
+			if !b.Sleep(ctx) {
 				return ctx.Err()
 			}
 		case pull.Ended:
 			// A pull that ends at once, again and again, must not spin.
-			if p.Quick() && !b.sleep(ctx) {
+			if p.Quick() && !b.Sleep(ctx) {
 				return ctx.Err()
 			}
 		case pull.Silent:

@@ -11,7 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal/internal/pace"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // Signer signs decisions. KeyID names the public half in credential files.
@@ -103,16 +105,16 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 		hitl.HeaderSigner:    {signer.KeyID},
 		hitl.HeaderSignature: {hitl.Sign(signer.Key, subj, body)},
 	}
-	var b backoff
+	var b pace.Backoff
 	doubt := false // an earlier try may have landed
 	var why error
 	for {
 		seq, err := j.publish(ctx, Decisions, subj, header, body)
 		if err == nil {
-			return &StoredDecision{Decision: d, Seq: seq, Time: time.Now().UTC()}, true, nil
+			return &StoredDecision{Decision: d, Seq: seq, Time: time.Now().UTC(), Trace: trace.Of(ctx)}, true, nil
 		}
 		if code := apiCode(err); soon(err) {
-			if !pause(ctx, soonPause()) {
+			if !pace.Pause(ctx, pace.Soon()) {
 				return nil, false, unknown(ctx, err)
 			}
 			continue
@@ -135,7 +137,7 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 		if ctx.Err() == nil {
 			why = cause(err, readErr)
 		}
-		if !b.sleep(ctx) {
+		if !b.Sleep(ctx) {
 			return nil, false, because(unknown(ctx, err), why)
 		}
 	}
@@ -189,7 +191,7 @@ func Verify(keys map[string]ed25519.PublicKey, m *Message) (*StoredDecision, err
 	if err != nil {
 		return nil, fmt.Errorf("journal: decision %s at %d: %w", m.Subject, m.Seq, err)
 	}
-	return &StoredDecision{Decision: d, Seq: m.Seq, Time: m.Time}, nil
+	return &StoredDecision{Decision: d, Seq: m.Seq, Time: m.Time, Trace: trace.Read(m.Header)}, nil
 }
 
 // Request implements Journal.
@@ -240,7 +242,7 @@ func (j *JetStream) DeleteRequest(ctx context.Context, seq uint64) error {
 // WriteEvent implements Journal.
 func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (uint64, error) {
 	header := nats.Header{expectHeader: {expectNone}}
-	var b backoff
+	var b pace.Backoff
 	var why error
 	for {
 		seq, err := j.publish(ctx, Events, subj, header, data)
@@ -248,7 +250,7 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 			return seq, nil
 		}
 		if code := apiCode(err); soon(err) {
-			if !pause(ctx, soonPause()) {
+			if !pace.Pause(ctx, pace.Soon()) {
 				return 0, unknown(ctx, err)
 			}
 			continue
@@ -266,7 +268,7 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 		if ctx.Err() == nil {
 			why = cause(err, readErr)
 		}
-		if !b.sleep(ctx) {
+		if !b.Sleep(ctx) {
 			return 0, because(unknown(ctx, err), why)
 		}
 	}
@@ -289,13 +291,13 @@ func (j *JetStream) Enqueue(ctx context.Context, st *hitl.Start) error {
 
 // write stores data at least once.
 func (j *JetStream) write(ctx context.Context, stream, subj string, data []byte) error {
-	var b backoff
+	var b pace.Backoff
 	for {
 		_, err := j.publish(ctx, stream, subj, nil, data)
 		if err == nil || ctx.Err() == nil && !transient(err) {
 			return err
 		}
-		if !b.sleep(ctx) {
+		if !b.Sleep(ctx) {
 			return unknown(ctx, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // Stream names.
@@ -59,8 +60,9 @@ type Message struct {
 // StoredDecision is a decision that is in the record, with a checked signature.
 type StoredDecision struct {
 	*hitl.Decision
-	Seq  uint64
-	Time time.Time
+	Seq   uint64
+	Time  time.Time
+	Trace trace.Point // where it was decided; not signed
 }
 
 // Delivery is a message of a durable consumer. Ack, Nak and Term may be called
@@ -83,7 +85,7 @@ type Position struct {
 }
 
 // Journal is what gateways do with the streams. All methods are safe for
-// concurrent use.
+// concurrent use. Decisions and events carry the trace that ctx is in.
 type Journal interface {
 	// Decide stores d, signed, as the decision of ref if there is none yet. It
 	// returns the stored decision that counts and whether it is d. It retries

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
+	"github.com/banksman/banksman/pkg/journal/internal/pace"
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
 )
 
@@ -95,7 +96,7 @@ const applied = 10 * time.Second
 // began at a position. That it is shorter now counts after a while only.
 func (j *JetStream) goesOn(ctx context.Context, stream string, began Position, last uint64) error {
 	deadline := time.Now().Add(applied)
-	var b backoff
+	var b pace.Backoff
 	for {
 		now, err := j.Position(ctx, stream)
 		switch {
@@ -109,7 +110,7 @@ func (j *JetStream) goesOn(ctx context.Context, stream string, began Position, l
 			return fmt.Errorf("%w: it ends at %d, and %d was read", ErrRecreated, now.Last, last)
 		}
 		j.log.Warn("a stream's leader does not know yet what was read", "stream", stream, "last", now.Last, "read", last)
-		if !b.sleep(ctx) {
+		if !b.Sleep(ctx) {
 			return ctx.Err()
 		}
 	}
@@ -258,14 +259,14 @@ func call(ctx context.Context, hook func(context.Context) error) error {
 
 func (r *replay) follow(ctx context.Context, p *pull.Puller) error {
 	var expect uint64 = 1
-	var b backoff
+	var b pace.Backoff
 	for {
 		if p.Over() {
 			if err := p.Request(); err != nil {
 				if p.Dead() {
 					return fmt.Errorf("journal: %s: %w", r.stream, nats.ErrConnectionClosed)
 				}
-				if !b.sleep(ctx) {
+				if !b.Sleep(ctx) {
 					return ctx.Err()
 				}
 				return errLost
@@ -291,11 +292,11 @@ func (r *replay) follow(ctx context.Context, p *pull.Puller) error {
 				return err
 			}
 		case pull.Ended:
-			if p.Quick() && !b.sleep(ctx) {
+			if p.Quick() && !b.Sleep(ctx) {
 				return ctx.Err()
 			}
 		case pull.Gone, pull.Silent, pull.Reconnected:
-			if !b.sleep(ctx) {
+			if !b.Sleep(ctx) {
 				return ctx.Err()
 			}
 			return errLost
@@ -323,7 +324,7 @@ func (r *replay) take(ctx context.Context, m Message) error {
 
 // create makes a consumer for this process alone.
 func (j *JetStream) create(ctx context.Context, stream, name string, req, info any) error {
-	var b backoff
+	var b pace.Backoff
 	for {
 		err := j.once(ctx, "CONSUMER.CREATE."+stream+"."+name, req, info)
 		switch {
@@ -333,7 +334,7 @@ func (j *JetStream) create(ctx context.Context, stream, name string, req, info a
 			return ctx.Err()
 		case !transient(err):
 			return err
-		case !b.sleep(ctx):
+		case !b.Sleep(ctx):
 			return ctx.Err()
 		}
 	}

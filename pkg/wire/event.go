@@ -38,6 +38,13 @@ const HeaderHold = "Hitl-Hold"
 // when one stored it, RFC 3339. Only gateways write it.
 const HeaderLeftAt = "Hitl-Left-At"
 
+// HeaderTraceParent and HeaderTraceState are the W3C trace context, on requests,
+// withdrawals, decisions, events and receipts. Package trace reads and writes them.
+const (
+	HeaderTraceParent = "traceparent"
+	HeaderTraceState  = "tracestate"
+)
+
 // Codes of what gateways say no to among what owners tell of their sessions, as
 // err_code beside the server's own, which are smaller. To try again at once is of
 // no use.

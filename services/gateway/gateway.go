@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
@@ -27,6 +28,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal/epoch"
 	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/gateway/internal/alerts"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
@@ -44,6 +46,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
+	"github.com/banksman/banksman/services/gateway/internal/traced"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 	"github.com/banksman/banksman/services/gateway/web"
 )
@@ -98,6 +101,8 @@ type Options struct {
 	// Drain is how long a gateway that was told to end still serves and says that
 	// it is not ready, so that a proxy sends people elsewhere before it is gone.
 	Drain time.Duration
+	// Tracer gets the spans of interactions whose asker traces them; nil: none.
+	Tracer oteltrace.TracerProvider
 	// TestLogin, if set, is a file that gets a valid session token. For tests
 	// of a whole installation: whoever reads the file can decide.
 	TestLogin string
@@ -201,7 +206,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		return g, fmt.Errorf("gateway: %w", err)
 	}
 	g.engine = engine.New(engine.Options{
-		Journal: g.feed.Over(records), Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
+		Journal: traced.Over(g.feed.Over(records), trace.New(o.Tracer)), Conn: g.conn.Conn, Talk: g.talk.Conn, Logger: o.Logger, OrphanAfter: o.OrphanAfter, Critical: o.Critical,
 		Quota: *o.Quota, Rules: g.rules, Metrics: g.counts, Epoch: since,
 	})
 	tickets, err := ticket.Open(ctx, ticket.Options{
@@ -216,7 +221,7 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	}
 	// What people and callers ask goes the way of every asker, on a connection of
 	// its own.
-	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS})
+	g.asker, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman gateway, asking", Logger: o.Logger, Nats: o.NATS, Tracer: o.Tracer})
 	if err != nil {
 		return g, fmt.Errorf("gateway: %w", err)
 	}

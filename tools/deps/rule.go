@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"pkg/hitl":    0,
 	"pkg/subject": 1,
 	"pkg/wire":    1,
+	"pkg/trace":   1,
 	"pkg/bus":     2,
 	"pkg/journal": 2,
 }

@@ -206,3 +206,37 @@ func TestALostAcknowledgementHoldsNoLineUp_B48(t *testing.T) {
 		require.Contains(t, string(m.Data), `"seq":`)
 	}
 }
+
+// The trace context of a request is stored as a gateway writes it. What is none is
+// left out, however long it is, and fails nothing.
+func TestOnlyTraceContextIsStoredAsOne_B56(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.relay("", nil)
+	ada := p.connect(bus.RoleOwner, "ada")
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	several := asked("ada", "4")
+	several.Header[wire.HeaderTraceParent] = []string{parent, parent}
+	for _, m := range []*nats.Msg{
+		asked("ada", "0", wire.HeaderTraceParent, parent, wire.HeaderTraceState, " v=1 "),
+		asked("ada", "1", "Traceparent", parent), // as libraries for HTTP write it
+		asked("ada", "2", wire.HeaderTraceParent, parent, wire.HeaderTraceState, "a="+strings.Repeat("b", 3000)),
+		asked("ada", "3", wire.HeaderTraceParent, parent+strings.Repeat("x", 4<<10)),
+		several,
+		asked("ada", "5", wire.HeaderTraceParent, "ALARM: forged"),
+	} {
+		code, text := tell(t, ada, m)
+		require.Zero(t, code, text)
+	}
+	good := nats.Header{wire.HeaderTraceParent: {parent}}
+	stored := p.allOf(journal.Requests)
+	require.Len(t, stored, 6)
+	require.Equal(t, nats.Header{wire.HeaderTraceParent: {parent}, wire.HeaderTraceState: {"v=1"}}, stored[0].Header)
+	require.Equal(t, good, stored[1].Header)
+	require.Equal(t, good, stored[2].Header)
+	for _, m := range stored[3:] {
+		require.Empty(t, m.Header, m.Subject)
+	}
+	code, _ := tell(t, ada, asked("ada", "6", wire.HeaderTraceParent, strings.Repeat("x", 9<<10)))
+	require.Equal(t, wire.CodeRefused, code, "it is no way around the limit of headers")
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -44,6 +45,7 @@ const (
 	// other one also for a full stream.
 	codeWrongLast, codeStoreFailed = 10071, 10077
 	// maxHeaders bounds what a message says in headers, in bytes, whatever is kept of it.
+	// As much again may be said of a trace, which fails nothing.
 	maxHeaders = 4 << 10
 )
 
@@ -187,7 +189,8 @@ func (r *Relay) pass(m *nats.Msg) {
 	if err == nil && !asked && at.Kind != "evt" && at.Kind != "ses" && at.Kind != "ack" {
 		err = fmt.Errorf("nothing is said there: %q", sub)
 	}
-	if n := m.Size() - len(m.Subject) - len(m.Reply) - len(m.Data); err == nil && n > maxHeaders {
+	n := m.Size() - len(m.Subject) - len(m.Reply) - len(m.Data)
+	if n -= min(trace.Size(m.Header), maxHeaders); err == nil && n > maxHeaders {
 		err = fmt.Errorf("the headers are %d bytes, the limit is %d", n, maxHeaders)
 	}
 	header, headerErr := r.header(m.Header, at)
@@ -249,6 +252,7 @@ func (r *Relay) header(h nats.Header, at subject.Parsed) (nats.Header, error) {
 		}
 		out.Set(p.name, v)
 	}
+	trace.Read(h).Write(out) // it is stored as we write it
 	return out, nil
 }
 

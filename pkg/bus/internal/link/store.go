@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -242,8 +243,9 @@ func (c *Link) Leave(ctx context.Context, m *nats.Msg) error {
 
 // SendOnce is Send unless something is under subj already.
 func (c *Link) SendOnce(ctx context.Context, subj string, data []byte) error {
+	m := first(ctx, subj, data)
 	return c.once(ctx, func() error {
-		_, _, err := c.Send(ctx, Expecting(subj, data, 0))
+		_, _, err := c.Send(ctx, m)
 		return err
 	})
 }
@@ -317,6 +319,13 @@ func Expecting(subj string, data []byte, last uint64) *nats.Msg {
 	return m
 }
 
+// first makes a message that is the first under its subject or none, in ctx's trace.
+func first(ctx context.Context, subj string, data []byte) *nats.Msg {
+	m := Expecting(subj, data, 0)
+	trace.Of(ctx).Write(m.Header)
+	return m
+}
+
 // Behind makes a message that is stored only if the newest one under all subjects
 // that fit among has the sequence last.
 func Behind(subj string, data []byte, last uint64, among string) *nats.Msg {
@@ -343,8 +352,9 @@ func (c *Link) Flush(ctx context.Context) error {
 
 // StoreOnce stores data under subj unless something is there already.
 func (c *Link) StoreOnce(ctx context.Context, subj string, data []byte) error {
+	m := first(ctx, subj, data)
 	return c.once(ctx, func() error {
-		_, err := c.Store(ctx, Expecting(subj, data, 0))
+		_, err := c.Store(ctx, m)
 		return err
 	})
 }

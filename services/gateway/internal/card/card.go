@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/pkg/shown"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/command"
 )
@@ -33,7 +34,8 @@ type Admission struct {
 	Worker      string
 	Policy      hitl.Policy
 	RiskReason  string
-	Card        *hitl.Card // of what is decided: what was said of it then, where that is known
+	Trace       trace.Point // where it was asked, or decided
+	Card        *hitl.Card  // of what is decided: what was said of it then, where that is known
 
 	// Reading is the shell text taken apart, where the policy did that already.
 	// It is large: nothing that lasts keeps it.

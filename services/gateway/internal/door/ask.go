@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 )
@@ -36,7 +37,7 @@ func (d *Door) ask(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 		fail(w, http.StatusForbidden, string(hitl.Forbidden), "you have no role in this project")
 		return
 	}
-	out, refused := d.Asker.Ask(r.Context(), d.Tenant, sess.Person, raw, wait)
+	out, refused := d.Asker.Ask(trace.Read(r.Header).In(r.Context()), d.Tenant, sess.Person, raw, wait)
 	if refused != nil {
 		reply(w, statusOfCode(refused.Code), refused)
 		return

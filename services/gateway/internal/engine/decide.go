@@ -109,7 +109,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
 	d.From, d.Shown, d.Card, d.Policy.Role = a.From, looks, &said, by
 	d.Policy.Edited = edited
-	winner, won, err := e.store(ctx, ref, d)
+	winner, won, err := e.store(t.Trace.In(ctx), ref, d)
 	if errors.Is(err, journal.ErrTooLarge) {
 		return api.Invalid(hitl.Invalid("response", "is too large for this server together with its request"))
 	}
@@ -287,7 +287,7 @@ func (e *Engine) settleAs(ctx context.Context, ref subject.Ref, t *record.Target
 	if t.Raw != nil { // nobody decided, and yet the record says what people had before them
 		d.Card = card.Said(t.Request, t.Admission)
 	}
-	winner, _, err := e.store(ctx, ref, d)
+	winner, _, err := e.store(t.Trace.In(ctx), ref, d)
 	return winner, err
 }
 

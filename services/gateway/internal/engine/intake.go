@@ -200,7 +200,7 @@ func (e *Engine) writeOpen(ctx context.Context, sum wire.Summary, raw []byte, a 
 	if err != nil {
 		return err
 	}
-	_, err = e.opts.Journal.WriteEvent(ctx, subject.Event(a.Ref, subject.Token(sum.SessionID), subject.Open), data)
+	_, err = e.opts.Journal.WriteEvent(a.Trace.In(ctx), subject.Event(a.Ref, subject.Token(sum.SessionID), subject.Open), data)
 	return err
 }
 
@@ -268,7 +268,7 @@ func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.Store
 	a, sum := p.Admission, p.Summary
 	switch {
 	case raw == nil:
-		a = card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy}
+		a = card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy, Trace: w.Trace}
 		sum = record.Unreadable(a, w)
 	case !held || sum.Digest != w.Digest:
 		var r *hitl.Request
@@ -286,7 +286,7 @@ func (e *Engine) announce(ctx context.Context, ref subject.Ref, w *journal.Store
 	if err != nil {
 		return err
 	}
-	seq, err := e.opts.Journal.WriteEvent(ctx, subject.Event(ref, subject.Token(sum.SessionID), subject.Closed), data)
+	seq, err := e.opts.Journal.WriteEvent(w.Trace.In(ctx), subject.Event(ref, subject.Token(sum.SessionID), subject.Closed), data)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
@@ -98,7 +99,7 @@ func (p *Projection) readOpen(ref subject.Ref, m journal.Message) func() {
 	p.mu.Unlock()
 	var en *Entry
 	if !held {
-		if en = openEntry(ref, m.Data); en == nil {
+		if en = openEntry(ref, m); en == nil {
 			p.log.Error("an open event cannot be read", "seq", m.Seq)
 			return nil
 		}
@@ -126,14 +127,14 @@ func (p *Projection) readOpen(ref subject.Ref, m journal.Message) func() {
 }
 
 // openEntry reads the body of an open event; nil if it cannot be read.
-func openEntry(ref subject.Ref, data []byte) *Entry {
+func openEntry(ref subject.Ref, m journal.Message) *Entry {
 	var ev wire.Opened
-	if json.Unmarshal(data, &ev) != nil {
+	if json.Unmarshal(m.Data, &ev) != nil {
 		return nil
 	}
 	a := card.Admission{
 		Ref: ref, Seq: ev.RequestSeq, RequestedAt: ev.CreatedAt, Attempt: max(ev.Attempt, 1),
-		Worker: ev.Worker, Policy: ev.Policy, RiskReason: ev.RiskReason,
+		Worker: ev.Worker, Policy: ev.Policy, RiskReason: ev.RiskReason, Trace: trace.Read(m.Header),
 	}
 	raw, err := base64.StdEncoding.DecodeString(ev.RequestB64)
 	if err == nil && len(raw) > 0 {

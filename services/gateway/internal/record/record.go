@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
@@ -33,7 +34,7 @@ type Target struct {
 // owner's own. Its decision keeps the digest only.
 func Refused(ref subject.Ref, m journal.Message) *Target {
 	return &Target{
-		Admission: card.Admission{Ref: ref, Seq: m.Seq, RequestedAt: m.Time, Policy: hitl.Policy{Version: policy.Version}},
+		Admission: card.Admission{Ref: ref, Seq: m.Seq, RequestedAt: m.Time, Policy: hitl.Policy{Version: policy.Version}, Trace: trace.Read(m.Header)},
 		Digest:    hitl.Digest(m.Data), Request: &hitl.Request{ID: ref.ID},
 	}
 }
@@ -66,7 +67,7 @@ func Examined(p *policy.Policy, ref subject.Ref, m journal.Message) (*hitl.Reque
 }
 
 func read(p *policy.Policy, ref subject.Ref, m journal.Message, parse func([]byte) (*hitl.Request, error)) (*hitl.Request, card.Admission, error) {
-	a := card.Admission{Ref: ref, Seq: m.Seq, RequestedAt: m.Time, Attempt: 1}
+	a := card.Admission{Ref: ref, Seq: m.Seq, RequestedAt: m.Time, Attempt: 1, Trace: trace.Read(m.Header)}
 	if v := first(m.Header, hitl.HeaderAttempt); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 {
@@ -105,7 +106,7 @@ func first(h map[string][]string, key string) string {
 // Decided reads the request inside a decision; nil where only its digest was
 // kept.
 func Decided(p *policy.Policy, ref subject.Ref, w *journal.StoredDecision) (*hitl.Request, card.Admission, error) {
-	a := card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy, Card: w.Card}
+	a := card.Admission{Ref: ref, Seq: w.RequestSeq, RequestedAt: w.RequestedAt, Policy: w.Policy, Card: w.Card, Trace: w.Trace}
 	raw, err := w.Request()
 	if err != nil || raw == nil {
 		return nil, a, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
@@ -174,7 +175,7 @@ func (s *Service) answer(c caller, m *nats.Msg) {
 	ctx, cancel := context.WithTimeout(s.ctx, callLimit)
 	defer cancel()
 	verb := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	out, refused := s.call(ctx, c, verb, m.Data)
+	out, refused := s.call(trace.Read(m.Header).In(ctx), c, verb, m.Data)
 	if refused != nil {
 		s.fail(m, *refused)
 		return
