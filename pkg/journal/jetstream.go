@@ -223,9 +223,6 @@ func (j *JetStream) Left(ctx context.Context, at string) (*Message, error) {
 
 // DeleteRequest implements Journal.
 func (j *JetStream) DeleteRequest(ctx context.Context, seq uint64) error {
-	if seq == 0 {
-		return nil // it was decided before it was stored there
-	}
 	err := j.call(ctx, "STREAM.MSG.DELETE."+Requests, spec{"seq": seq, "no_erase": true}, nil)
 	switch apiCode(err) {
 	case codeSeqNotFound:

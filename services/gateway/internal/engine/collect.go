@@ -14,9 +14,14 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
+// forwarder is what collect needs of a relay.
+type forwarder interface {
+	Forward(ctx context.Context, at string, header map[string][]string, data []byte, left time.Time) error
+}
+
 // collect passes on what owners have left while no gateway was there. What is over by
 // now is recorded as that, and nobody is shown it.
-func (e *Engine) collect(owners *relay.Relay) func(context.Context, journal.Delivery) {
+func (e *Engine) collect(owners forwarder) func(context.Context, journal.Delivery) {
 	return func(ctx context.Context, d journal.Delivery) {
 		over, err := e.overMeanwhile(ctx, d.Message)
 		if !over && err == nil {

@@ -186,3 +186,54 @@ func TestWhatWasLeftIsNotUnknown_invariant6_invariant9(t *testing.T) {
 	pending(t, e, r.ID)
 	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
 }
+
+// Somebody asks again while no gateway is there and takes it back: of one request then
+// lies a copy where it was asked before, and one where it was left. It ends once, and
+// neither copy is left to be shown by a gateway that has forgotten its end.
+func TestACopyOfWhatWasTakenBackIsNotLeft_invariant3_invariant8(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]func(*world, *hitl.Request){
+		"taken back": func(w *world, r *hitl.Request) {
+			w.store(w.connect(), subject.Left(subject.Withdraw(ref(r))), []byte(`{"v":1}`))
+		},
+		"its time was up": func(w *world, r *hitl.Request) {
+			for until := w.stamp(ref(r)).Add(r.Expiry()); time.Now().Before(until); {
+				require.NoError(t, w.connect().Flush())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := request("twice", expiring(time.Hour))
+			if name == "its time was up" {
+				expiring(300 * time.Millisecond)(r)
+			}
+			w.ask(w.connect(), r)
+			w.leave(r)
+			over(w, r)
+			e, stop := w.gateway()
+			require.NotEqual(t, hitl.Allowed, outcome(t, e, r).Outcome)
+			j := w.journal(w.connect())
+			require.Eventually(t, func() bool {
+				for _, stream := range []string{journal.Requests, journal.Mailbox} {
+					if pos, err := j.Position(t.Context(), stream); err != nil || pos.First <= pos.Last {
+						return false
+					}
+				}
+				return true
+			}, patience, time.Millisecond, "a copy stays")
+			stop()
+			for i := range 3 { // later ends, which push this one out of what a gateway remembers
+				next := request(fmt.Sprintf("next-%d", i))
+				w.ask(w.connect(), next)
+				w.store(w.connect(), subject.Withdraw(ref(next)), []byte(`{"v":1}`))
+			}
+			e, stop = w.gateway()
+			require.Equal(t, hitl.Cancelled, outcome(t, e, request("next-2")).Outcome)
+			stop()
+			e, _ = w.gateway(func(o *Options) { o.recent = 1 })
+			pending(t, e)
+		})
+	}
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/card"
 	"github.com/banksman/banksman/services/gateway/internal/permit"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
-	"github.com/banksman/banksman/services/gateway/internal/recent"
 	"github.com/banksman/banksman/services/gateway/internal/record"
 )
 
@@ -50,24 +49,21 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return api.Failure(err)
 	}
 	if w := e.winners.Get(ref); w != nil {
-		return e.late(a, w)
+		return permit.Late(a, w)
 	}
 	t, winner, err := e.find(ctx, ref)
 	switch {
 	case err != nil:
 		return api.Failure(err)
 	case winner != nil:
-		return e.late(a, e.winners.Add(ref, winner))
+		return permit.Late(a, e.winners.Add(ref, winner))
 	}
 	by, refused := permit.Role(a, t.Request)
 	if refused != nil {
 		return *refused
 	}
-	if a.SessionID != "" && !sameSession(t.Request, a.SessionID) {
-		return api.Failure(api.ErrNotFound)
-	}
-	if a.Kind != "" && t.Request.Kind != a.Kind {
-		return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
+	if refused := permit.Meant(a, t.Request); refused != nil {
+		return *refused
 	}
 	content, err := hitl.Evaluate(t.Request, &a.Response)
 	if err != nil {
@@ -94,7 +90,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	case err != nil:
 		return api.Failure(err)
 	case w != nil:
-		return e.late(a, w)
+		return permit.Late(a, w)
 	}
 	defer written()
 	// The wait may have lasted beyond the deadline.
@@ -103,7 +99,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		if err != nil {
 			return api.Failure(err)
 		}
-		return e.late(a, e.winners.Add(ref, winner))
+		return permit.Late(a, e.winners.Add(ref, winner))
 	}
 	content.Rule = a.Rule
 	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
@@ -120,7 +116,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
 	}
-	return e.late(a, e.winners.Add(ref, winner))
+	return permit.Late(a, e.winners.Add(ref, winner))
 }
 
 // edited is the risk of what a person makes of a tool's input, where that is worse
@@ -136,55 +132,6 @@ func (e *Engine) edited(t *record.Target, c *hitl.Content) string {
 		return now.Risk
 	}
 	return ""
-}
-
-// sameSession reports whether id is the id or the key of r's session.
-func sameSession(r *hitl.Request, id string) bool {
-	return id == r.SessionID || id == subject.NewSession(r.Tenant, r.Owner, r.SessionID).String()
-}
-
-// late is the receipt for an attempt on what is decided already.
-func (e *Engine) late(a *api.Attempt, w *recent.Winner) hitl.Receipt {
-	r := w.Asked()
-	about := r
-	if about == nil {
-		about = &hitl.Request{} // only its digest was kept: nobody knows its project
-	}
-	if _, refused := permit.Role(a, about); refused != nil {
-		return *refused
-	}
-	if r != nil {
-		if a.SessionID != "" && !sameSession(r, a.SessionID) {
-			return api.Failure(api.ErrNotFound)
-		}
-		if a.Kind != "" && r.Kind != a.Kind {
-			return hitl.Receipt{Status: hitl.NotFound, Error: "nothing of the kind " + a.Kind + " is pending here"}
-		}
-		if e.saidAgain(a, w, r) {
-			return hitl.Receipt{Status: hitl.Duplicate, Decision: w.Decision}
-		}
-	}
-	if w.Outcome == hitl.Expired {
-		return hitl.Receipt{Status: hitl.TooLate, Error: "nobody decided in time", Decision: w.Decision}
-	}
-	return hitl.Receipt{Status: hitl.AlreadyDecided, Error: "decided already", Decision: w.Decision}
-}
-
-// saidAgain reports whether an attempt says what its principal decided already.
-func (e *Engine) saidAgain(a *api.Attempt, w *recent.Winner, r *hitl.Request) bool {
-	if a.Principal.Kind != w.Principal.Kind || a.Principal.ID != w.Principal.ID {
-		return false // for most of a crowd; spares them the rest
-	}
-	if a.Digest != w.Digest && (a.Digest != "" || !a.WaiveDigest) {
-		return false
-	}
-	c, err := hitl.Evaluate(r, &a.Response)
-	mine := hitl.Decision{Digest: w.Digest, Principal: a.Principal}
-	if err != nil {
-		return false
-	}
-	mine.Content = *c
-	return mine.SameAnswer(w.Decision)
 }
 
 // errUnread is for a stored request that cannot be read here: intake will soon

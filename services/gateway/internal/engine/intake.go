@@ -239,7 +239,7 @@ func (e *Engine) sweep(ctx context.Context, d journal.Delivery) {
 			return err
 		}
 		if told := e.view.Settled(p.Ref()); told != nil {
-			return e.opts.Journal.DeleteRequest(ctx, told.RequestSeq)
+			return e.remove(ctx, p.Ref(), told.RequestSeq)
 		}
 		w, err := e.opts.Journal.Decision(ctx, p.Ref())
 		if errors.Is(err, journal.ErrUnsigned) {
@@ -253,8 +253,25 @@ func (e *Engine) sweep(ctx context.Context, d journal.Delivery) {
 		if err := e.announce(ctx, p.Ref(), w); err != nil {
 			return err
 		}
-		return e.opts.Journal.DeleteRequest(ctx, w.RequestSeq)
+		return e.remove(ctx, p.Ref(), w.RequestSeq)
 	}())
+}
+
+// remove deletes a decided request. What was decided where it had been left has no
+// number: a copy that got through before the decision is deleted here, a later one by
+// intake, which meets the decision.
+func (e *Engine) remove(ctx context.Context, ref subject.Ref, seq uint64) error {
+	if seq == 0 {
+		m, err := e.opts.Journal.Request(ctx, ref)
+		if errors.Is(err, journal.ErrNotFound) || errors.Is(err, journal.ErrLeft) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		seq = m.Seq
+	}
+	return e.opts.Journal.DeleteRequest(ctx, seq)
 }
 
 // announce writes the open event, where it is missing, and the closed one.

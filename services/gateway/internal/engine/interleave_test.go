@@ -87,8 +87,22 @@ func (d *desk) Decision(_ context.Context, ref subject.Ref) (w *journal.StoredDe
 }
 
 func (d *desk) Request(_ context.Context, ref subject.Ref) (m *journal.Message, err error) {
-	err = d.op("reads request", false, nil, func() error {
-		found := d.streams[journal.Requests].find(subject.Request(ref))
+	if m, err = d.get(journal.Requests, subject.Request(ref)); !errors.Is(err, journal.ErrNotFound) || !d.plot.mailed() {
+		return m, err
+	}
+	if _, err = d.Left(context.Background(), subject.Request(ref)); err == nil {
+		return nil, journal.ErrLeft
+	}
+	if errors.Is(err, journal.ErrNotFound) && d.plot.fault != "looks once" { // it may have been passed on between the two looks
+		m, err = d.get(journal.Requests, subject.Request(ref))
+	}
+	return m, err
+}
+
+// get reads the newest message under a subject.
+func (d *desk) get(stream, subj string) (m *journal.Message, err error) {
+	err = d.op("reads "+short(subj)+" in "+stream, false, nil, func() error {
+		found := d.streams[stream].find(subj)
 		if found == nil {
 			d.learn("none")
 			return journal.ErrNotFound
@@ -106,8 +120,7 @@ func (d *desk) DeleteRequest(_ context.Context, seq uint64) error {
 		if d.plot.fault == "deletes nothing" {
 			return nil
 		}
-		s := d.streams[journal.Requests]
-		s.msgs = slices.DeleteFunc(s.msgs, func(m journal.Message) bool { return m.Seq == seq })
+		d.streams[journal.Requests].drop(seq)
 		d.intake.settle(seq) // the server does so
 		return nil
 	})
@@ -204,10 +217,6 @@ func (d *desk) Intake(context.Context, int, func(context.Context, journal.Delive
 	return errors.ErrUnsupported
 }
 
-func (d *desk) Left(context.Context, string) (*journal.Message, error) {
-	return nil, journal.ErrNotFound
-}
-
 func (d *desk) Collect(context.Context, int, func(context.Context, journal.Delivery)) error {
 	return errors.ErrUnsupported
 }
@@ -244,6 +253,9 @@ func (s *stage) decide(p *decider, g *gate) {
 		}
 		p.task = nil
 		if rec.Decision == nil {
+			if s.plot.mailed() && rec.Status == hitl.Unavailable {
+				return // it is on its way: again
+			}
 			if s.streams[journal.Decisions].last > 0 || s.streams[journal.Requests].find(subject.Request(s.plot.ref)) != nil {
 				p.told = fmt.Sprint("nothing: ", rec.Status, rec.Error)
 			}
@@ -289,7 +301,7 @@ func (s *stage) check() string {
 		return "two decisions"
 	case decisions == 0 && closed > 0:
 		return "closed without a decision"
-	case s.plot.asks > s.asks && decisions == 0 && s.streams[journal.Requests].find(subject.Request(s.plot.ref)) == nil:
+	case (s.plot.asks > s.asks || s.plot.leaves > s.leaves) && decisions == 0 && !s.stored():
 		return "an acknowledged request is lost"
 	}
 	for _, g := range s.gates {
@@ -314,7 +326,10 @@ func (s *stage) final() string {
 	for _, t := range s.tasks {
 		return t.name + " waits for ever"
 	}
-	if s.plot.people == nil && s.plot.withdraw == 0 && !s.plot.expires && !s.plot.refused && (!s.plot.poor || decisions.last == 0) {
+	if len(s.streams[journal.Mailbox].msgs) != 0 || len(s.mailbox.pending) != 0 {
+		return "something stays where it was left"
+	}
+	if s.plot.people == nil && s.plot.withdraw+s.plot.backs == 0 && !s.plot.expires && !s.plot.refused && (!s.plot.poor || decisions.last == 0) {
 		for _, g := range s.gates {
 			if !s.shown(g) {
 				return g.name + " does not show what waits"
@@ -351,7 +366,7 @@ func (s *stage) final() string {
 func (s *stage) digest() uint64 {
 	h := fnv.New64a()
 	put := func(format string, args ...any) { _, _ = fmt.Fprintf(h, format, args...) }
-	for _, name := range []string{journal.Requests, journal.Events} {
+	for _, name := range []string{journal.Requests, journal.Mailbox, journal.Events} {
 		for _, m := range s.streams[name].msgs {
 			put("%d %s,", m.Seq, m.Subject)
 		}
@@ -360,7 +375,7 @@ func (s *stage) digest() uint64 {
 	for _, d := range s.streams[journal.Decisions].decs {
 		put("%s,", d.Principal.ID)
 	}
-	for _, d := range []*durable{&s.intake, &s.sweeper} {
+	for _, d := range []*durable{&s.intake, &s.sweeper, &s.mailbox} {
 		put("%d %v", d.next, d.back)
 		for _, g := range s.gates {
 			for seq := range uint64(8) {
@@ -375,7 +390,7 @@ func (s *stage) digest() uint64 {
 		tasks = append(tasks, fmt.Sprintf("%s %s %d,", t.name, t.op, t.seen))
 	}
 	slices.Sort(tasks)
-	put("%v %d %d %d %d %v;", tasks, s.asks, s.withdraw, s.crashes, s.twice, s.late)
+	put("%v %d %d %d %d %d %d %v;", tasks, s.asks, s.leaves, s.withdraw, s.backs, s.crashes, s.twice, s.late)
 	for _, g := range s.gates {
 		put("%v %v %v %v %s %s;", g.up, g.busy, g.clean, g.knows, s.sight(g), g.looked)
 	}

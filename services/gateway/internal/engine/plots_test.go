@@ -37,6 +37,9 @@ func plots(all bool) []*plot {
 	people := func(p *plot) { p.people = []string{"ada", "bob"} }
 	expires := func(p *plot) { p.expires, p.asks = true, 1 }
 	nobody := func(p *plot) { p.people = nil }
+	left := func(p *plot) { p.leaves, p.asks = 1, 0 }
+	both := func(p *plot) { p.leaves, p.asks = 1, 1 }
+	back := func(p *plot) { p.backs, p.people = 1, nil }
 	poor := func(p *plot) { p.poor, p.twice, p.people = true, 1, nil }
 	short := []*plot{
 		asked("nobody decides, killed anywhere", anyOrder, killed, nobody),
@@ -54,6 +57,10 @@ func plots(all bool) []*plot {
 		asked("expires", anyOrder, expires),
 		asked("expires, killed anywhere", 0, expires, killed),
 		asked("expires, nobody decides, two gateways", 0, expires, two, nobody),
+		asked("left, killed anywhere", 0, left, func(p *plot) { p.crashes = 1 }),
+		asked("left and asked", 0, both),
+		asked("left and taken back there", 1, left, back),
+		asked("left and withdrawn", 0, left, nobody, func(p *plot) { p.withdraw = 1 }),
 	}
 	if !all {
 		return short
@@ -84,6 +91,19 @@ func plots(all bool) []*plot {
 		asked("killed twice, any order", anyOrder, twice),
 		asked("killed twice, asked again", 0, func(p *plot) { p.crashes = 2 }),
 		asked("two gateways, killed twice", 0, two, twice),
+		asked("left, killed anywhere, any order", anyOrder, left, func(p *plot) { p.crashes = 1 }),
+		asked("left and asked, any order", anyOrder, both),
+		asked("left and asked, killed anywhere", 0, both, func(p *plot) { p.crashes = 1 }),
+		asked("left and asked, two gateways", 0, two, both),
+		asked("left and taken back there, any order", anyOrder, left, back),
+		asked("left and taken back there, killed anywhere", 0, left, back, func(p *plot) { p.crashes = 1 }),
+		asked("left, asked and taken back there", anyOrder, both, back),
+		asked("left, asked and taken back there, two gateways", 0, two, both, back),
+		asked("left and withdrawn, any order", anyOrder, left, nobody, func(p *plot) { p.withdraw = 1 }),
+		asked("left and withdrawn, two gateways", 0, two, left, nobody, func(p *plot) { p.withdraw = 1 }),
+		asked("left and withdrawn, somebody decides", 0, left, func(p *plot) { p.withdraw = 1 }),
+		asked("left, expires", anyOrder, left, expires, func(p *plot) { p.asks = 0 }),
+		asked("left, expires, killed anywhere", 0, left, expires, func(p *plot) { p.asks, p.crashes = 0, 1 }),
 		asked("three gateways", 0, func(p *plot) { p.gateways, p.asks = 3, 1 }),
 	)
 }

@@ -29,12 +29,15 @@ type stage struct {
 	streams  map[string]*shelf
 	intake   durable
 	sweeper  durable
+	mailbox  durable
 	gates    []*gate // slots: a crashed gateway comes back in its own
 	tasks    []*task // those that have not ended
 	running  *task
 	parked   chan struct{} // the running task waits at a call, or has ended
 	asks     int           // left
+	leaves   int
 	withdraw int
+	backs    int
 	crashes  int
 	twice    int  // deliveries of what is being worked on
 	late     bool // the deadline has come
@@ -52,7 +55,9 @@ type plot struct {
 	idle     int  // that start at any moment
 	quiet    bool // and these take no messages and decide nothing
 	asks     int  // times that the request is sent, while there is none
+	leaves   int  // times that it is left in the mailbox, while there is none
 	withdraw int
+	backs    int // withdrawals that are left there
 	crashes  int
 	twice    int
 	people   []string
@@ -140,10 +145,11 @@ var errKilled = errors.New("the gateway was killed")
 
 func newStage(p *plot) *stage {
 	s := &stage{
-		plot: p, parked: make(chan struct{}), asks: p.asks, withdraw: p.withdraw, crashes: p.crashes, twice: p.twice,
+		plot: p, parked: make(chan struct{}), asks: p.asks, leaves: p.leaves, withdraw: p.withdraw, backs: p.backs, crashes: p.crashes, twice: p.twice,
 		streams: map[string]*shelf{},
 		intake:  durable{next: 1, pending: map[uint64]*gate{}},
 		sweeper: durable{next: 1, pending: map[uint64]*gate{}},
+		mailbox: durable{next: 1, pending: map[uint64]*gate{}},
 	}
 	for _, name := range []string{journal.Requests, journal.Mailbox, journal.Decisions, journal.Events, journal.Transcripts} {
 		s.streams[name] = &shelf{}
@@ -279,7 +285,7 @@ func (s *stage) deadline(g *gate, add func(string, func())) {
 // kill ends a gateway as a power cut would. What it had in hand comes again.
 func (s *stage) kill(g *gate) {
 	g.up, g.busy, g.killed = false, false, true
-	for _, d := range []*durable{&s.intake, &s.sweeper} {
+	for _, d := range []*durable{&s.intake, &s.sweeper, &s.mailbox} {
 		for seq, by := range d.pending {
 			if by == g {
 				delete(d.pending, seq)
@@ -361,6 +367,7 @@ func (s *stage) moves() []move {
 		}
 		s.deliveries(g, &s.intake, journal.Requests, "intake", g.e.intake, add)
 		s.deliveries(g, &s.sweeper, journal.Decisions, "sweep", g.e.sweep, add)
+		s.deliveries(g, &s.mailbox, journal.Mailbox, "collect", g.e.collect(&desk{s, g}), add)
 		s.deadline(g, add)
 	}
 	if s.plot.expires && !s.late {
@@ -373,14 +380,16 @@ func (s *stage) moves() []move {
 			requests.put(subject.Request(s.plot.ref), s.plot.raw)
 		})
 	}
-	if s.withdraw > 0 && requests.last > 0 {
+	s.leaving(add)
+	known := requests.last > 0 || s.streams[journal.Mailbox].last > 0
+	if s.withdraw > 0 && known {
 		add("withdraw", func() {
 			s.withdraw--
 			requests.put(subject.Withdraw(s.plot.ref), []byte(`{"v":1}`))
 		})
 	}
 	for _, p := range s.people {
-		if p.told != "" || p.task != nil || requests.last == 0 {
+		if p.told != "" || p.task != nil || !known {
 			continue
 		}
 		for _, g := range s.gates {
@@ -428,10 +437,14 @@ func (s *stage) deliveries(g *gate, d *durable, stream, what string, fn func(con
 					Message: *m, Redelivered: how != "",
 					Ack: func() error {
 						err := s.call("ack", func() bool {
-							return d.pending[m.Seq] == nil && !slices.Contains(d.back, m.Seq) || s.settled() && s.twice == 0
+							return d.pending[m.Seq] == nil && !slices.Contains(d.back, m.Seq) ||
+								stream != journal.Mailbox && s.settled() && s.twice == 0
 						})
 						if err == nil {
 							d.settle(m.Seq)
+							if stream == journal.Mailbox { // a work queue
+								s.streams[stream].drop(m.Seq)
+							}
 						}
 						return err
 					},
@@ -488,6 +501,10 @@ func (s *shelf) put(subj string, data []byte) uint64 {
 	s.last++
 	s.msgs = append(s.msgs, journal.Message{Subject: subj, Seq: s.last, Time: stageTime, Data: data})
 	return s.last
+}
+
+func (s *shelf) drop(seq uint64) {
+	s.msgs = slices.DeleteFunc(s.msgs, func(m journal.Message) bool { return m.Seq == seq })
 }
 
 func short(subj string) string {
