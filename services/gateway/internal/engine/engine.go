@@ -54,6 +54,9 @@ type Options struct {
 
 	recent     int           // decided interactions kept for lists; 0 takes recentClosed
 	clockEvery time.Duration // between two looks at the server's clock; 0 takes clockEvery
+	// How long a request in a dead session waits for a sign of life; 0 takes
+	// reviveGrace, and what a heartbeat may take.
+	reviveGrace, beatGrace time.Duration
 }
 
 const (
@@ -96,15 +99,9 @@ func New(o Options) *Engine {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.OrphanAfter == 0 {
-		o.OrphanAfter = 5 * time.Minute
-	}
-	if o.recent == 0 {
-		o.recent = recentClosed
-	}
-	if o.clockEvery == 0 {
-		o.clockEvery = clockEvery
-	}
+	o.OrphanAfter = cmp.Or(o.OrphanAfter, 5*time.Minute)
+	o.recent, o.clockEvery = cmp.Or(o.recent, recentClosed), cmp.Or(o.clockEvery, clockEvery)
+	o.reviveGrace, o.beatGrace = cmp.Or(o.reviveGrace, reviveGrace), cmp.Or(o.beatGrace, projection.UnreachableAge)
 	s := writes.Watch(o.Journal, o.Clock)
 	s.Told = o.Metrics.Stored
 	o.Journal = s

@@ -100,21 +100,27 @@ func (e *Engine) orphan(ref subject.Ref, why string) {
 	e.later(time.Minute, func(ctx context.Context) {
 		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
 		if _, err := e.settle(ctx, ref, e.now(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
-			e.log.Warn("orphan not settled; its deadline will", "interaction", ref.String(), "error", err)
+			e.log.Warn("orphan not settled, trying again", "interaction", ref.String(), "error", err)
+			e.view.Doubt(ref)
 		}
 	})
 }
 
-// reviveGrace is how long a dead session's new request waits for the word that
-// a successor has revived the session: that word comes by another stream.
+// reviveGrace is how long a dead session's request waits for the word that a successor
+// has revived the session: that word comes by another stream. Where a gateway found it
+// dead, it waits for the heartbeats that its worker would have sent.
 const reviveGrace = 2 * time.Second
 
 // doubtful ends what waits in a session that stays dead.
-func (e *Engine) doubtful(s subject.Session) {
+func (e *Engine) doubtful(s subject.Session, judged bool) {
+	grace := e.opts.reviveGrace
+	if judged {
+		grace = e.opts.beatGrace
+	}
 	e.later(time.Minute, func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(reviveGrace):
+		case <-time.After(grace):
 			e.view.OrphanIfDead(s)
 		}
 	})

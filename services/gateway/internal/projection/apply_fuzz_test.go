@@ -46,7 +46,7 @@ func FuzzApply(f *testing.F) {
 		ledger := quota.New(quota.Limits{Open: 1}, clock)
 		p := New(Options{
 			Logger: slog.New(slog.DiscardHandler), Clock: clock, OrphanAfter: time.Hour, Recent: 4,
-			Orphan: func(subject.Ref, string) {}, Doubtful: func(subject.Session) {}, Alarm: make(chan struct{}, 1), Ledger: ledger,
+			Orphan: func(subject.Ref, string) {}, Doubtful: func(subject.Session, bool) {}, Alarm: make(chan struct{}, 1), Ledger: ledger,
 		})
 		p.Begin(cursor.Position{})
 		over := map[subject.Ref]bool{}

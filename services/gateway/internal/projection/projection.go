@@ -25,7 +25,7 @@ const (
 	ringSize       = 4096 // updates kept for clients that come back
 	maxEarlyAcks   = 8    // of one interaction, whose decision is not known here
 	beatInterval   = 5 * time.Second
-	unreachableAge = 3 * beatInterval
+	UnreachableAge = 3 * beatInterval
 )
 
 // Options wire a Projection; all are required. The funcs are called with the
@@ -37,8 +37,9 @@ type Options struct {
 	Recent      int // how many decided interactions, and ended sessions, are kept for lists
 	// Orphan is told what an ended session still waits for.
 	Orphan func(ref subject.Ref, why string)
-	// Doubtful is told of a dead session in which something new waits.
-	Doubtful func(subject.Session)
+	// Doubtful is told of a dead session in which something waits; judged: dead by a
+	// gateway's word, which its worker's next heartbeat takes back.
+	Doubtful func(s subject.Session, judged bool)
 	// Alarm, of capacity 1, gets a value when the earliest deadline has changed.
 	Alarm chan<- struct{}
 	// Ledger counts what each owner has open.
@@ -79,7 +80,7 @@ func New(o Options) *Projection {
 		open:     map[subject.Ref]*Entry{},
 		byID:     map[string][]subject.Ref{},
 		sessions: map[subject.Session]*session{},
-		workers:  roster.New(unreachableAge, o.OrphanAfter),
+		workers:  roster.New(UnreachableAge, o.OrphanAfter),
 		closed:   recent.New(o.Recent),
 		decided:  map[subject.Ref]*hitl.Decision{},
 		dirty:    map[subject.Session][]wire.Closed{},
@@ -199,7 +200,7 @@ func (p *Projection) insert(en *Entry) {
 	s := p.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
 	s.insert(en)
 	if s.known && s.state.State == hitl.StateDead {
-		p.opts.Doubtful(s.key)
+		p.opts.Doubtful(s.key, s.judged != nil)
 	}
 	if !en.deadline.IsZero() {
 		p.wait(en, en.deadline)

@@ -19,9 +19,11 @@ import (
 
 // session is a conversation, or merely the name under which programs asked.
 type session struct {
-	key     subject.Session
-	state   hitl.SessionState
-	known   bool // a worker has told of it
+	key   subject.Session
+	state hitl.SessionState
+	known bool // a worker has told of it
+	// judged is what its worker said last, where a gateway has found that the worker is gone.
+	judged  *hitl.SessionState
 	pending []*Entry
 	resting bool // it is among those that may be forgotten
 }
@@ -169,7 +171,7 @@ func (p *Projection) readState(key subject.Session, m journal.Message) func() {
 		if s.known && st.Generation < s.state.Generation {
 			return
 		}
-		s.state, s.known = st, true
+		s.state, s.known, s.judged = st, true, nil
 		if st.State != hitl.StateDead {
 			p.workers.Expect(p.workerOf(s), p.now())
 		} else {
@@ -194,9 +196,35 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 		if s == nil || !s.known || v.Generation < s.state.Generation || s.state.State == hitl.StateDead {
 			return
 		}
+		said := s.state
+		s.judged = &said
 		s.state.State, s.state.KillReason, s.state.Error = hitl.StateDead, "orphaned", v.Reason
 		s.state.StateChangedAt = v.At
 		p.touch(key)
+		if len(s.pending) > 0 { // whoever found it ends them, if it still can
+			p.opts.Doubtful(key, true)
+		}
+	}
+}
+
+// revive takes back a gateway's word that a session's worker is gone: it has been heard.
+// Called with the lock held.
+func (p *Projection) revive(worker roster.Key, sessions []string) {
+	for _, id := range sessions {
+		s := p.sessions[subject.NewSession(worker.Tenant, worker.Owner, id)]
+		if s != nil && s.judged != nil && p.workerOf(s) == worker {
+			s.state, s.judged = *s.judged, nil
+			p.touch(s.key)
+		}
+	}
+}
+
+// Doubt looks again at an interaction that could not be orphaned.
+func (p *Projection) Doubt(ref subject.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if en := p.open[ref]; en != nil {
+		p.opts.Doubtful(en.session, p.sessions[en.session].judged != nil)
 	}
 }
 
@@ -213,7 +241,11 @@ func (p *Projection) orphan(s *session, why string) {
 func (p *Projection) OrphanIfDead(key subject.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.sessions[key]; s != nil && s.state.State == hitl.StateDead {
+	switch s := p.sessions[key]; {
+	case s == nil || s.state.State != hitl.StateDead:
+	case s.judged != nil:
+		p.orphan(s, s.state.Error)
+	default:
 		p.orphan(s, endedText)
 	}
 }
@@ -226,6 +258,7 @@ func (p *Projection) Beat(tenant, owner string, b hitl.Beat) {
 	if p.workers.Beat(key, b.Runtimes, p.now()) {
 		p.touchWorker(key)
 	}
+	p.revive(key, b.Sessions)
 }
 
 func (p *Projection) touchWorker(key roster.Key) {

@@ -24,7 +24,7 @@ func TestWhatNeverWaitedIsNotShownAsOpen_invariant8(t *testing.T) {
 	ledger := quota.New(quota.Limits{Open: 1}, time.Now)
 	p := New(Options{
 		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, OrphanAfter: time.Hour, Recent: 4,
-		Orphan: func(subject.Ref, string) {}, Doubtful: func(subject.Session) {}, Alarm: make(chan struct{}, 1), Ledger: ledger,
+		Orphan: func(subject.Ref, string) {}, Doubtful: func(subject.Session, bool) {}, Alarm: make(chan struct{}, 1), Ledger: ledger,
 	})
 	p.Begin(cursor.Position{})
 	var told []string
