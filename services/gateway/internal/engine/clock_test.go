@@ -11,6 +11,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
 )
 
 // A gateway whose clock is more than 2 s off the server's is not ready, and is
@@ -95,6 +96,38 @@ func TestADeadlineHoldsWhereAnotherGatewaysClockIsLate_invariant1_invariant9(t *
 	require.EqualValues(t, 1, pos.Last)
 }
 
+// A gateway whose clock is ahead of the server's ends nothing early, whether it was so
+// from the start or was set on meanwhile: an end is final, and for everybody.
+func TestAClockThatIsAheadEndsNothingEarly_invariant9(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]time.Duration{"from the start": 2 * time.Hour, "set on meanwhile": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var c clock
+			c.jump(before)
+			e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+			nc := w.connect()
+			mine, other := request("k1", expiring(time.Hour)), request("k2", expiring(time.Hour))
+			raw := w.ask(nc, mine)
+			w.ask(nc, other)
+			pending(t, e, mine.ID, other.ID)
+			short := request("short", expiring(200*time.Millisecond))
+			w.ask(nc, short)
+			c.jump(2*time.Hour - before)
+			signal(e.alarm)
+			require.Equal(t, hitl.Expired, outcome(t, e, short).Outcome, "in its time")
+			pending(t, e, mine.ID, other.ID)
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(mine, raw, "ada", allow)).Status)
+			w.store(nc, subject.Withdraw(ref(other)), []byte(`{"v":1}`))
+			require.Equal(t, hitl.Cancelled, outcome(t, e, other).Outcome)
+			late := request("late", expiring(time.Hour))
+			w.leave(late)
+			pending(t, e, late.ID)
+		})
+	}
+}
+
 // The deadline itself is too late; the moment before is not.
 func TestTheDeadlineItselfIsTooLate_invariant9(t *testing.T) {
 	t.Parallel()
@@ -108,7 +141,7 @@ func TestTheDeadlineItselfIsTooLate_invariant9(t *testing.T) {
 			raw := w.ask(w.connect(), r)
 			deadline := w.stamp(ref(r)).Add(time.Hour)
 			// Its clock stands still, so no timer is earlier.
-			e, _ := w.gateway(func(o *Options) { o.Clock = func() time.Time { return deadline.Add(-tc.before) } })
+			e, _ := w.gateway(sharing(func() time.Time { return deadline.Add(-tc.before) }))
 			a := answer(r, raw, "ada", allow)
 			a.RequestID = ref(r).String()
 			require.Equal(t, tc.want, e.Decide(t.Context(), a).Status)
@@ -153,7 +186,7 @@ func TestWhatIsGoneIsNotShownForEver(t *testing.T) {
 	w := newWorld(t)
 	var log lockedLog
 	var c clock
-	e, _ := w.gateway(func(o *Options) { o.Clock, o.Logger = c.now, slog.New(slog.NewTextHandler(&log, nil)) })
+	e, _ := w.gateway(sharing(c.now), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	nc := w.connect()
 	// Larger than what a gateway holds of it.
 	r := request("gone", expiring(time.Hour), func(r *hitl.Request) { r.Message = strings.Repeat("x", 60_000) })

@@ -46,7 +46,7 @@ func (e *Engine) overMeanwhile(ctx context.Context, m journal.Message) (over boo
 		return false, nil
 	}
 	ref := p.Ref()
-	c, at := hitl.Content{Outcome: hitl.Expired}, e.now()
+	c, at := hitl.Content{Outcome: hitl.Expired}, e.clock.Server()
 	switch w, err := e.opts.Journal.Left(ctx, subject.Withdraw(ref)); {
 	case err == nil:
 		c, at = record.Withdrawn(*w), w.Time
@@ -57,9 +57,10 @@ func (e *Engine) overMeanwhile(ctx context.Context, m journal.Message) (over boo
 		if r, err = hitl.ParseRequest(m.Data); err != nil {
 			return false, nil // intake says what is wrong with it
 		}
-		if d := card.Deadline(r, m.Time); d.IsZero() || at.Before(d) {
-			return false, nil
+		if over, err := e.clock.Over(ctx, e.opts.Journal, card.Deadline(r, m.Time)); !over || err != nil {
+			return false, err
 		}
+		at = e.clock.Server() // it may have been compared just now
 	}
 	return e.endLeft(ctx, ref, m, at, c, "withdrawal")
 }

@@ -172,7 +172,7 @@ func TestEveryEndIsToldOnce_D3_05_D2_06_D0_09_D0_47(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var c clock
-	e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+	e, _ := w.gateway(sharing(c.now))
 	nc := w.connect()
 	var rec recorder
 	watch := e.Watch("", rec.add)

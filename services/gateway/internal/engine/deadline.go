@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
 )
@@ -49,7 +50,15 @@ func (e *Engine) expireSoon(d projection.Due) {
 }
 
 func (e *Engine) expire(ctx context.Context, d projection.Due) {
-	winner, err := e.settle(ctx, d.Ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+	over, err := e.clock.Over(ctx, e.opts.Journal, d.At)
+	if err == nil && !over { // this machine's clock is ahead
+		e.view.Again(d.Ref, min(d.At.Sub(e.clock.Server()), awakeAfter))
+		return
+	}
+	var winner *journal.StoredDecision
+	if err == nil {
+		winner, err = e.settle(ctx, d.Ref, e.clock.Server(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+	}
 	if errors.Is(err, api.ErrNotFound) && !errors.Is(err, errUnread) {
 		// Somebody with the rights to do so, or an older copy of the store.
 		e.log.Error("a request is gone without a decision: it is not shown any more", "interaction", d.Ref.String())

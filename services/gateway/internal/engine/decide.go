@@ -94,8 +94,12 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	}
 	defer written()
 	// The wait may have lasted beyond the deadline.
-	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !e.now().Before(d) {
-		winner, err := e.settle(ctx, ref, e.now(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
+	over, err := e.clock.Over(ctx, e.opts.Journal, card.Deadline(t.Request, t.RequestedAt))
+	if err != nil {
+		return api.Failure(err)
+	}
+	if over {
+		winner, err := e.settle(ctx, ref, e.clock.Server(), hitl.Content{Outcome: hitl.Expired}, system, "deadline")
 		if err != nil {
 			return api.Failure(err)
 		}

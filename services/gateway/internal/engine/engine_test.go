@@ -450,13 +450,11 @@ func TestAnswerAtTheDeadlineIsExpired_D0_47_invariant9(t *testing.T) {
 	// A gateway whose clock is far ahead, but whose timers have not fired.
 	var ahead time.Duration
 	var mu sync.Mutex
-	e, _ := w.gateway(func(o *Options) {
-		o.Clock = func() time.Time {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Now().Add(ahead)
-		}
-	})
+	e, _ := w.gateway(sharing(func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Now().Add(ahead)
+	}))
 	r := request("k1", expiring(time.Hour))
 	raw := w.ask(nc, r)
 	pending(t, e, r.ID)

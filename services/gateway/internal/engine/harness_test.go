@@ -114,6 +114,22 @@ func (w *world) gateway(change ...func(*Options)) (e *Engine, stop func()) {
 	return e, stop
 }
 
+// sharing gives a gateway a clock that is the server's as well.
+func sharing(now func() time.Time) func(*Options) {
+	return func(o *Options) { o.Clock, o.Journal = now, &oneClock{o.Journal, now} }
+}
+
+type oneClock struct {
+	journal.Journal
+	now func() time.Time
+}
+
+func (c *oneClock) Position(ctx context.Context, stream string) (journal.Position, error) {
+	pos, err := c.Journal.Position(ctx, stream)
+	pos.Now = c.now()
+	return pos, err
+}
+
 // request makes an approval; change it as needed.
 func request(key string, change ...func(*hitl.Request)) *hitl.Request {
 	r := &hitl.Request{

@@ -188,7 +188,7 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 // come after the closed one, and have a decision. So the request is kept with the
 // decision, and whoever tells the streams of that begins with the open event.
 func (e *Engine) refuseAfterAnother(ctx context.Context, ref subject.Ref, fields []hitl.Field) error {
-	w, err := e.settle(ctx, ref, e.now(), hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake")
+	w, err := e.settle(ctx, ref, e.clock.Server(), hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake")
 	if err == nil && w.Outcome == hitl.InvalidIX {
 		e.log.Warn("refused a request that another gateway had before", "interaction", ref.String(), "problem", fields[0].Problem)
 	}

@@ -99,7 +99,7 @@ func (e *Engine) watchWorkers(ctx context.Context, started time.Time) error {
 func (e *Engine) orphan(ref subject.Ref, why string) {
 	e.later(time.Minute, func(ctx context.Context) {
 		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
-		if _, err := e.settle(ctx, ref, e.now(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
+		if _, err := e.settle(ctx, ref, e.clock.Server(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
 			e.log.Warn("orphan not settled, trying again", "interaction", ref.String(), "error", err)
 			e.view.Doubt(ref)
 		}

@@ -237,6 +237,7 @@ func (s *stage) boot(g *gate) {
 		Logger: g.e.log, Clock: g.e.now, OrphanAfter: time.Hour, Recent: s.plot.recent,
 		Orphan: g.e.orphan, Doubtful: g.e.doubtful, Alarm: g.e.alarm, Ledger: g.e.ledger,
 	})
+	g.e.clock.Same = true
 	g.e.spawn = func(fn func()) { s.spawn(g, "tells", fn) }
 	g.e.wait = func(_ context.Context, done <-chan struct{}) error {
 		s.running.waits = done

@@ -39,7 +39,7 @@ func TestDeadlinesPassWhileTheMachineSleeps_B34_invariant9(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var clock hands
-	e, _ := w.gateway(func(o *Options) { o.Clock = clock.now })
+	e, _ := w.gateway(sharing(clock.now))
 	nc := w.connect()
 	short, long := request("k1", expiring(10*time.Minute)), request("k2", expiring(30*time.Hour))
 	w.ask(nc, short)
@@ -56,7 +56,7 @@ func TestAClockThatIsSetBackEndsNothingEarly_invariant9(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var clock hands
-	e, _ := w.gateway(func(o *Options) { o.Clock = clock.now })
+	e, _ := w.gateway(sharing(clock.now))
 	nc := w.connect()
 	r := request("k1", expiring(time.Hour))
 	raw := w.ask(nc, r)
@@ -73,7 +73,7 @@ func TestNothingFiresAfterAnAnswerPastTheAttentionPoint_B36_D2_06(t *testing.T) 
 	t.Parallel()
 	w := newWorld(t)
 	var clock hands
-	e, _ := w.gateway(func(o *Options) { o.Clock = clock.now })
+	e, _ := w.gateway(sharing(clock.now))
 	var rec recorder
 	watch := e.Watch("", rec.add)
 	defer watch.Stop()

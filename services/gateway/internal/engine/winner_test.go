@@ -135,10 +135,9 @@ func TestTheWaitForAnothersWriteDoesNotCrossTheDeadline_D0_47_invariant9(t *test
 	w := newWorld(t)
 	var ahead atomic.Int64 // of the gateway's clock
 	s := stuck{calls: &atomic.Int32{}, begun: make(chan struct{}), letGo: make(chan struct{})}
-	e, _ := w.gateway(func(o *Options) {
+	e, _ := w.gateway(sharing(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }), func(o *Options) {
 		s.Journal = o.Journal
 		o.Journal = s
-		o.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
 	r := request("late", expiring(time.Hour))
 	raw := w.ask(w.connect(), r)

@@ -329,6 +329,7 @@ func (p *Projection) Settled(ref subject.Ref) *hitl.Decision {
 // Due is an interaction whose deadline has come.
 type Due struct {
 	Ref  subject.Ref
+	At   time.Time // its deadline
 	Kind string
 	Tool string
 }
@@ -340,7 +341,7 @@ func (p *Projection) Due(limit time.Duration) ([]Due, time.Duration) {
 	now := p.now()
 	var out []Due
 	for _, en := range p.deadlines.Take(now) {
-		out = append(out, Due{Ref: en.Ref, Kind: en.summary.Kind, Tool: en.summary.ToolName})
+		out = append(out, Due{Ref: en.Ref, At: en.deadline, Kind: en.summary.Kind, Tool: en.summary.ToolName})
 	}
 	return out, p.deadlines.Next(now, limit)
 }

@@ -19,10 +19,47 @@ const Max = 2 * time.Second
 type Meter struct {
 	Now    func() time.Time
 	Logger *slog.Logger
+	Same   bool // this clock is the server's
 
 	mu  sync.Mutex
 	off time.Duration // this clock before the server's, as far as it is certain
+	// When they were compared last, by this clock and by the time that passes whatever
+	// is set; the zero time: never.
+	wall, mono time.Time
 }
+
+// fresh is how long a comparison counts before something final is written, and stepped
+// how far this clock may go its own way meanwhile.
+const (
+	fresh   = time.Second
+	stepped = 100 * time.Millisecond
+)
+
+// Over reports whether a deadline has come. Nothing that was stored can be unsaid, so
+// where this clock is ahead of the server's, which counts, the server's is asked; one
+// that is behind says no.
+func (m *Meter) Over(ctx context.Context, j journal.Journal, deadline time.Time) (bool, error) {
+	now := m.Now()
+	if deadline.IsZero() || now.Before(deadline) {
+		return false, nil
+	}
+	if m.Same {
+		return true, nil
+	}
+	m.mu.Lock()
+	passed := time.Since(m.mono)
+	known := !m.mono.IsZero() && passed < fresh && (now.Round(0).Sub(m.wall)-passed).Abs() < stepped
+	m.mu.Unlock()
+	if !known {
+		if err := m.Compare(ctx, j); err != nil {
+			return false, err
+		}
+	}
+	return !m.Server().Before(deadline), nil
+}
+
+// Server is the server's time, at the latest what this clock says.
+func (m *Meter) Server() time.Time { return m.Now().Add(-max(m.Off(), 0)) }
 
 // Off is how far this clock is certainly before the server's; behind: negative.
 func (m *Meter) Off() time.Duration {
@@ -52,10 +89,11 @@ func (m *Meter) Compare(ctx context.Context, j journal.Journal) error {
 	if err != nil {
 		return err
 	}
-	off := of(before, m.Now(), pos.Now)
+	after := m.Now()
+	off := of(before, after, pos.Now)
 	m.mu.Lock()
 	was := m.off
-	m.off = off
+	m.off, m.wall, m.mono = off, after.Round(0), time.Now() // without what only passes
 	m.mu.Unlock()
 	if off.Abs() > Max && was.Abs() <= Max {
 		m.Logger.Error("this machine's clock is off the NATS server's: deadlines would be wrong", "by", off.Round(time.Millisecond))
