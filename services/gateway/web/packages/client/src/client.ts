@@ -25,6 +25,11 @@ export const UNSURE_AFTER = 5_000;
 /** A worker has this long to take a command. Milliseconds. */
 export const COMMAND_LIMIT = 20_000;
 
+/** How much of what waits is asked for at once. */
+const LIST = 1000;
+/** So much has to end before a list that was not whole is asked for again. */
+const PAGE = 200;
+
 export interface ClientEvents {
   connection: ConnStatus;
   /** A snapshot is whole; how many requests wait. */
@@ -66,7 +71,10 @@ export class Client extends Emitter<ClientEvents> {
   private readonly followed = new Map<string, number>();
   private readonly asked = new Map<string, string>(); // ref of a subscribe frame -> session
   private readonly refusals = new Map<string, { n: number; timer: ReturnType<typeof setTimeout> | undefined }>(); // by session
-  private extraFor = 0;
+  /** How much was missing, and waited, when what waits was listed last. */
+  private listed: { lack: number; total: number } | undefined;
+  private listing = false;
+  private line = 0; // counts the connections that began anew
 
   constructor(o: ClientOptions) {
     super();
@@ -258,7 +266,7 @@ export class Client extends Emitter<ClientEvents> {
     for (const [key, item] of Object.entries(after.items)) {
       const old = before.items[key];
       if (old === item) continue;
-      if (!item.closed && !old) this.emit("pending", item);
+      if (!item.closed && (!old || old.closed)) this.emit("pending", item);
       // The outcome may be learned later than the end.
       if (item.closed && (old ? !old.closed : item.watched)) this.emit("closed", item);
     }
@@ -272,7 +280,7 @@ export class Client extends Emitter<ClientEvents> {
   private take(frames: InFrame[]): void {
     for (const f of frames) {
       this.dispatch({ kind: "frame", frame: f, now: Date.now() });
-      if (f.type === "hello") this.afterHello();
+      if (f.type === "hello") this.afterHello(f.recovered);
       if (f.type === "event" && f.events) this.emit("events", { session: f.session_key, events: f.events });
       if (f.type === "receipt") this.receipt(f);
       this.emit("frame", f);
@@ -296,7 +304,11 @@ export class Client extends Emitter<ClientEvents> {
     this.emit("receipt", r);
   }
 
-  private afterHello(): void {
+  private afterHello(recovered: boolean): void {
+    if (!recovered) {
+      this.line++;
+      this.listed = undefined;
+    }
     this.asked.clear(); // their answers went with the old connection
     for (const session of this.followed.keys()) this.subscribe(session);
     // Their receipts may have gone with the old connection. The gateway knows a repeat.
@@ -365,17 +377,50 @@ export class Client extends Emitter<ClientEvents> {
     for (const [key, item] of Object.entries(s.items)) {
       if (item.closed && item.outcome === undefined && item.load === "idle") void this.load(key);
     }
-    const total = pendingCount(s);
-    const listed = Object.values(s.sessions).reduce((n, x) => n + x.pending.length, 0);
-    const missing = Object.values(s.sessions).some((x) => x.pendingCount > x.pending.length);
-    if (missing && this.extraFor !== total + listed) {
-      this.extraFor = total + listed;
-      this.transport.interactions("pending", 1000).then(
-        (interactions) => this.dispatch({ kind: "extra", interactions }),
-        () => { this.extraFor = 0; },
-      );
-    }
+    void this.listWaiting();
   }
+
+  /**
+   * Fetches what waits beyond what frames list: at first, when more is missing than
+   * the last list left, and when a page of it has ended since.
+   */
+  private async listWaiting(): Promise<void> {
+    if (this.listing) return;
+    const now = lacking(this.state);
+    if (!now) {
+      this.listed = undefined;
+      return;
+    }
+    const { listed } = this;
+    if (listed && now.lack <= listed.lack && now.total > listed.total - PAGE) {
+      listed.lack = now.lack;
+      return;
+    }
+    this.listing = true;
+    try {
+      const { line } = this;
+      const asked = Object.entries(this.state.items).flatMap(([key, i]) => (i.closed ? [] : [key]));
+      const interactions = await this.transport.interactions("pending", LIST);
+      const grown = (lacking(this.state)?.lack ?? 0) > now.lack;
+      this.dispatch({ kind: "extra", interactions, whole: interactions.length < LIST, asked });
+      const after = lacking(this.state);
+      // What came meanwhile may not be in it.
+      this.listed = line !== this.line ? undefined : after && { ...after, lack: grown ? 0 : after.lack };
+    } catch {
+      this.listed = undefined; // the next frame tries again
+      return;
+    } finally {
+      this.listing = false;
+    }
+    void this.listWaiting();
+  }
+}
+
+/** How many are told of and not known, or known and not told of any more, and how many wait; undefined where frames list all. */
+function lacking(s: State): { lack: number; total: number } | undefined {
+  const sessions = Object.values(s.sessions);
+  if (!sessions.some((x) => x.cut)) return undefined;
+  return { lack: sessions.reduce((n, x) => n + Math.abs(x.pendingCount - x.pending.length), 0), total: pendingCount(s) };
 }
 
 /** The receipt that the gateway would give for what is known to be decided. */

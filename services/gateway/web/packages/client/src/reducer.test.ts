@@ -200,11 +200,68 @@ describe("reducer", () => {
     const b = bash("b");
     let s = run([hello(), { type: "active_processes", cursor: "c", sessions: [session([a], { pending_count: 2 })], more: false }]);
     expect(pendingCount(s)).toBe(2);
-    s = reduce(s, { kind: "extra", interactions: [{ id: "b", ...b, state: "pending" }] });
+    s = reduce(s, { kind: "extra", interactions: [{ id: "b", ...b, state: "pending" }], whole: true, asked: [] });
     expect(pendingKeys(s)).toHaveLength(2);
     expect(pendingCount(s)).toBe(2);
     s = run([processState([a], { pending_count: 1, closed: [closed(b, "allowed")] })], s);
     expect(pendingKeys(s)).toEqual([a.key]);
+  });
+
+  describe("a session in which more waits than a frame holds", () => {
+    const all = Array.from({ length: 201 }, (_, i) => bash(`n${i}`, "ls", { created_at: at(i) }));
+    const frame = all.slice(0, 200);
+    const cut = (waiting = frame, total = all.length): InFrame => ({ type: "active_processes", cursor: "c", sessions: [session(waiting, { pending_count: total })], more: false });
+    const list = (waiting: typeof all, whole = true, asked = all.map((x) => x.key)) => ({ kind: "extra" as const, interactions: waiting.map((x) => ({ id: x.request_id, ...x, state: "pending" as const })), whole, asked });
+    const known = reduce(run([hello(), cut()]), list(all));
+
+    it("B-18: after a reconnect with a snapshot what it has no room for waits still", () => {
+      const s = run([hello({ recovered: false }), cut()], known);
+      expect(pendingKeys(s)).toHaveLength(201);
+      expect(pendingCount(s)).toBe(201);
+      expect(cardState(s, all[200]!.key)).toBe("pending");
+    });
+
+    it("B-18: what ended meanwhile beyond the frame is closed by the list, and what came after the list was asked for is not", () => {
+      const more = bash("new", "ls", { created_at: at(900) });
+      let s = run([hello({ recovered: false }), cut([...frame.slice(0, 199), more], 201)], known);
+      expect(pendingCount(s), "as the server counts").toBe(201);
+      s = reduce(s, list(all.slice(0, 200)));
+      expect(pendingCount(s)).toBe(201);
+      expect(cardState(s, all[200]!.key)).toBe("gone");
+      expect(cardState(s, more.key)).toBe("pending");
+    });
+
+    it("a list that is not whole says nothing of what is newer than its last", () => {
+      const s = reduce(known, list(all.slice(1, 100), false));
+      expect(cardState(s, all[0]!.key)).toBe("gone");
+      expect(cardState(s, all[200]!.key)).toBe("pending");
+    });
+
+    it("an end that was only read from an absence is taken back where the server says that it waits", () => {
+      const s = reduce(known, list(all.slice(0, 200)));
+      expect(cardState(s, all[200]!.key)).toBe("gone");
+      const again = reduce(s, { kind: "interaction", interaction: { id: "n200", ...all[200]!, state: "pending" } });
+      expect(pendingKeys(again)).toHaveLength(201);
+    });
+
+    it("only what is newer than all that was known is a new request", () => {
+      const s = run([hello(), cut([...frame.slice(0, 100), all[200]!], 201)]);
+      const n = s.spoken.n;
+      const slid = run([processState([...frame.slice(1, 102), all[200]!], { pending_count: 200, closed: [closed(frame[0]!, "allowed")] })], s);
+      expect(slid.spoken.text).toBe(`${frame[0]!.headline}: approved.`);
+      expect(slid.spoken.n).toBe(n + 1);
+      const came = run([processState([...frame.slice(1, 102), bash("late", "ls", { created_at: at(901), headline: "late" })], { pending_count: 201 })], slid);
+      expect(came.spoken.text).toBe("New request: late.");
+    });
+  });
+
+  it("what the server says waits and its session says not is not asked for without end, and stays closed", () => {
+    const a = bash("a");
+    const gone = run([processState([])], start(a));
+    const s = reduce(reduce(gone, { kind: "load", key: a.key, state: "loading" }), { kind: "interaction", interaction: { id: "a", ...a, state: "pending" } });
+    expect(cardState(s, a.key)).toBe("gone");
+    expect(s.items[a.key]?.load).toBe("failed");
+    expect(run([hello({ recovered: true })], s).items[a.key]?.load, "the next connection tries again").toBe("idle");
   });
 
   it("a newer server's frame changes nothing and breaks nothing", () => {

@@ -3,7 +3,7 @@
 import { clockOffset } from "./timing.ts";
 import type { ConnStatus } from "./transport.ts";
 import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "./wire.ts";
-import { type Item, pendingCount, type Session, type State } from "./state.ts";
+import { type Item, order, pendingCount, type Session, type State } from "./state.ts";
 import { applyEvents, emptyTranscript } from "./transcript.ts";
 
 export type Action =
@@ -15,7 +15,8 @@ export type Action =
   | { kind: "interaction"; interaction: Interaction }
   | { kind: "history"; state: "loading" | "failed" }
   | { kind: "history-ready"; interactions: Interaction[] }
-  | { kind: "extra"; interactions: Interaction[] }
+  /** A list of what waits: whole, or the oldest of it. asked: what was thought to wait when it was asked for. */
+  | { kind: "extra"; interactions: Interaction[]; whole: boolean; asked: readonly string[] }
   | { kind: "subscribe"; session: string }
   | { kind: "followed"; session: string; missing: boolean }
   | { kind: "cli-logins"; requests: { code: string; name: string }[] }
@@ -39,23 +40,14 @@ export function reduce(s: State, a: Action): State {
       return say({ ...s, sends: { ...s.sends, [key]: { ...send, state: "unsure" } } }, "No word from the server yet. You can try again.");
     }
     case "load": return patch(s, a.key, { load: a.state });
-    case "interaction": return merge(s, a.interaction);
+    case "interaction": return enlist(merge(s, a.interaction), [a.interaction.key]);
     case "history": return { ...s, history: { ...s.history, state: a.state } };
     case "history-ready": {
       const next = a.interactions.reduce(merge, s);
       const keys = a.interactions.filter((i) => i.state === "closed").map((i) => i.key);
       return { ...next, history: { state: "ready", keys: unique([...keys, ...s.history.keys]) } };
     }
-    case "extra": {
-      const next = a.interactions.reduce(merge, s);
-      const sessions = { ...next.sessions };
-      for (const i of a.interactions) {
-        const session = sessions[i.session_key];
-        if (i.state !== "pending" || !session || session.pending.includes(i.key)) continue;
-        sessions[i.session_key] = { ...session, pending: [...session.pending, i.key] };
-      }
-      return { ...next, sessions };
-    }
+    case "extra": return listed(s, a.interactions, a.whole, a.asked);
     case "subscribe": {
       if (s.transcripts[a.session]) return s;
       return { ...s, transcripts: { ...s.transcripts, [a.session]: emptyTranscript } };
@@ -143,13 +135,15 @@ function connection(s: State, status: ConnStatus): State {
 
 function snapshot(s: State, sessions: ProcessState[]): State {
   let next: State = { ...s, sessions: {}, snapshot: "ready" };
-  for (const p of sessions) next = processState(next, p, false);
+  for (const p of sessions) next = processState(next, p, false, s.sessions[p.session_key]);
   // What was open and is in no session now ended while we were away; how, only
-  // the server can say.
+  // the server can say. A session with more than a frame holds says nothing of the rest.
   const open = new Set(Object.values(next.sessions).flatMap((x) => x.pending));
-  for (const [key, item] of Object.entries(next.items)) {
-    if (!item.closed && !open.has(key)) next = patch(next, key, { closed: true });
+  const items = { ...next.items };
+  for (const [key, item] of Object.entries(items)) {
+    if (!item.closed && !open.has(key) && !next.sessions[item.summary.session_key]?.cut) items[key] = { ...item, closed: true };
   }
+  next = { ...next, items };
   const n = pendingCount(next);
   return say(next, n === 0 ? "Nothing waits for you." : n === 1 ? "1 request waits for you." : `${n} requests wait for you.`);
 }
@@ -159,40 +153,82 @@ function alike(a: Summary, b: Summary): boolean {
   return a.digest === b.digest && a.headline === b.headline && a.risk === b.risk && a.risk_reason === b.risk_reason;
 }
 
-function processState(s: State, p: ProcessState, live: boolean): State {
+function processState(s: State, p: ProcessState, live: boolean, before: Session | undefined = s.sessions[p.session_key]): State {
   const { type: _t, cursor: _c, pending_requests, pending_request: _p, closed, ...rest } = p;
   const waiting = pending_requests ?? [];
-  const before = s.sessions[p.session_key];
   const items = { ...s.items };
   let next: State = { ...s, items };
   const fresh: Summary[] = [];
+  // Where not all was known before, what comes into view may have waited for long.
+  const newest = before?.cut ? before.pending.map((k) => items[k]?.summary).findLast((x) => x !== undefined) : undefined;
   for (const summary of waiting) {
     const old = items[summary.key];
     // One decision: what ended stays ended, whatever arrives late.
-    if (old?.closed) continue;
-    if (!old) fresh.push(summary);
+    if (old?.closed && !(before?.cut && presumed(old))) continue;
+    if (!old && (!newest || order(summary, newest) > 0)) fresh.push(summary);
     items[summary.key] = {
-      ...(old ?? { closed: false, trail: [], load: "idle" }),
+      ...(old ?? { trail: [], load: "idle" }),
+      closed: false,
       watched: true,
       summary: { ...summary, body: summary.body ?? (old && alike(old.summary, summary) ? old.summary.body : undefined) },
     };
   }
   const keys = waiting.map((w) => w.key);
-  const total = p.pending_count ?? keys.length;
-  const closedKeys = new Set((closed ?? []).map((c) => c.key));
-  // Those beyond the page were fetched apart; they stay until they end.
-  const extra = total > keys.length ? (before?.pending ?? []).filter((k) => !keys.includes(k) && !closedKeys.has(k)) : [];
-  const session: Session = { ...rest, pending: [...keys, ...extra].slice(0, Math.max(total, keys.length)), pendingCount: Math.max(total, keys.length) };
-  next = { ...next, sessions: { ...s.sessions, [p.session_key]: session } };
+  const pendingCount = Math.max(p.pending_count ?? keys.length, keys.length);
+  const cut = pendingCount > keys.length;
+  const gone = new Set((closed ?? []).map((c) => c.key));
+  // Those beyond the frame stay until they end.
+  const pending = cut ? ordered(next, [...keys, ...(before?.pending ?? []).filter((k) => !gone.has(k) && !items[k]?.closed)]) : keys;
+  next = { ...next, sessions: { ...s.sessions, [p.session_key]: { ...rest, pending, pendingCount, cut } } };
   for (const c of closed ?? []) next = close(next, c);
+  const still = new Set(pending);
   for (const key of before?.pending ?? []) {
-    if (!session.pending.includes(key) && next.items[key] && !next.items[key].closed) next = patch(next, key, { closed: true });
+    if (!still.has(key) && next.items[key] && !next.items[key].closed) next = patch(next, key, { closed: true });
   }
   const only = fresh[0];
   if (live && only) {
     next = say(next, fresh.length === 1 ? `New request: ${only.headline}.` : `${fresh.length} new requests.`);
   }
   return next;
+}
+
+/** Whether an end was only seen as an absence, and nobody has said how. */
+function presumed(i: Item): boolean {
+  return i.closed && i.outcome === undefined && i.decision === undefined;
+}
+
+function ordered(s: State, keys: string[]): string[] {
+  return unique(keys).filter((k) => s.items[k]).sort((a, b) => order(s.items[a]!.summary, s.items[b]!.summary));
+}
+
+/** Puts what waits into its session, where that has more than its frames list. */
+function enlist(s: State, keys: string[]): State {
+  const sessions = { ...s.sessions };
+  for (const [name, session] of Object.entries(sessions)) {
+    if (!session.cut) continue;
+    const known = new Set(session.pending);
+    const more = keys.filter((k) => s.items[k]?.summary.session_key === name && !s.items[k].closed && !known.has(k));
+    if (more.length > 0) sessions[name] = { ...session, pending: ordered(s, [...session.pending, ...more]) };
+  }
+  return { ...s, sessions };
+}
+
+function listed(s: State, list: Interaction[], whole: boolean, asked: readonly string[]): State {
+  const items = { ...s.items };
+  for (const i of list) items[i.key] = opened(items[i.key], i, s);
+  const has = new Set(list.map((i) => i.key));
+  const last = list.at(-1);
+  const gone = new Set<string>();
+  for (const key of asked) {
+    const item = items[key];
+    if (!item || item.closed || has.has(key) || !s.sessions[item.summary.session_key]?.cut) continue;
+    // Beyond the end of a list that is not whole nothing is known.
+    if (!whole && last && order(item.summary, last) > 0) continue;
+    items[key] = { ...item, closed: true };
+    gone.add(key);
+  }
+  const sessions = Object.fromEntries(Object.entries(s.sessions).map(([name, x]) => [name, x.cut ? { ...x, pending: x.pending.filter((k) => !gone.has(k)) } : x]));
+  return enlist({ ...s, items, sessions }, [...has]);
 }
 
 function close(s: State, c: Closed): State {
@@ -283,10 +319,18 @@ function merge(s: State, i: Interaction): State {
     const next = settle(s, i.key, summary, outcome, decision, trail ?? []);
     return patch(next, i.key, { load: "idle" });
   }
-  const old = s.items[i.key];
-  if (old?.closed) return s;
-  const item: Item = { ...(old ?? { closed: false, trail: [] }), watched: true, summary: { ...summary, body: summary.body ?? old?.summary.body }, load: "idle" };
-  return { ...s, items: { ...s.items, [i.key]: item } };
+  return { ...s, items: { ...s.items, [i.key]: opened(s.items[i.key], i, s) } };
+}
+
+/** What is known of one that waits, by the server's own word. */
+function opened(old: Item | undefined, i: Interaction, s: State): Item {
+  const { id: _i, state: _s, outcome: _o, decision: _d, trail: _t, ...summary } = i;
+  if (old?.closed) {
+    // Its end was read from an absence. Where the session lists not all, that was wrong.
+    if (!presumed(old)) return old;
+    if (!s.sessions[i.session_key]?.cut) return { ...old, load: "failed" };
+  }
+  return { ...(old ?? { trail: [] }), closed: false, watched: true, summary: { ...summary, body: summary.body ?? old?.summary.body }, load: "idle" };
 }
 
 function patch(s: State, key: string, change: Partial<Item>): State {

@@ -30,6 +30,8 @@ export type Session = Omit<ProcessState, "type" | "cursor" | "pending_requests" 
   /** Keys of what waits, oldest first. */
   pending: string[];
   pendingCount: number;
+  /** Its frames have no room for all that waits: what they leave out waits all the same. */
+  cut: boolean;
 };
 
 export type Entry =
@@ -128,7 +130,8 @@ export function pendingCount(s: State): number {
   let n = 0;
   for (const session of Object.values(s.sessions)) {
     const open = session.pending.filter((k) => !s.items[k]?.closed).length;
-    n += open + Math.max(0, session.pendingCount - session.pending.length);
+    // After a break more may be listed than wait, until it is known which have ended.
+    n += Math.min(session.pendingCount, open + Math.max(0, session.pendingCount - session.pending.length));
   }
   return n;
 }
