@@ -77,7 +77,8 @@ type ProcessState struct {
 	// still taken.
 	Unreachable bool `json:"unreachable,omitempty"`
 	// PendingRequests are what waits, oldest first, at most MaxPending of
-	// PendingCount; PendingRequest is the first of them.
+	// PendingCount: where more wait, those between the oldest and the newest are
+	// left out. PendingRequest is the first of them.
 	PendingCount    int       `json:"pending_count"`
 	PendingRequests []Summary `json:"pending_requests"`
 	PendingRequest  *Summary  `json:"pending_request,omitempty"`
@@ -88,6 +89,10 @@ type ProcessState struct {
 // MaxPending is how many summaries one ProcessState carries; the rest is had by
 // GET /api/interactions.
 const MaxPending = 200
+
+// NewestPending of them are the newest, where not all have room: whoever watches
+// is told of what begins to wait, however much waits already.
+const NewestPending = 100
 
 // Summary is an interaction in a list. It stays under 2 KiB without Body.
 type Summary struct {

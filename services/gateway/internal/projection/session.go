@@ -85,11 +85,17 @@ func (p *Projection) state(s *session) wire.ProcessState {
 	}
 	now := p.now().UTC()
 	for _, en := range s.pending {
+		if !p.isDecided(en.Ref) {
+			st.PendingCount++
+		}
+	}
+	n := 0
+	for _, en := range s.pending {
 		if p.isDecided(en.Ref) {
 			continue
 		}
-		st.PendingCount++
-		if len(st.PendingRequests) == wire.MaxPending {
+		n++
+		if n > wire.MaxPending-wire.NewestPending && n <= st.PendingCount-wire.NewestPending {
 			continue
 		}
 		sum := en.summary

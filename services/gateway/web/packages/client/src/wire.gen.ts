@@ -225,7 +225,7 @@ export interface ProcessState {
    */
   unreachable?: boolean;
   /**
-   * pending_requests are what waits, oldest first, at most MaxPending of pending_count; pending_request is the first of them.
+   * pending_requests are what waits, oldest first, at most MaxPending of pending_count: where more wait, those between the oldest and the newest are left out. pending_request is the first of them.
    */
   pending_count: number;
   pending_requests: null | Summary[];
