@@ -49,6 +49,13 @@ func unsettled(ctx context.Context, j *journal.JetStream, kept map[string]bool) 
 	if err != nil {
 		return left, err
 	}
+	box, err := j.Position(ctx, journal.Mailbox)
+	if err != nil {
+		return left, err
+	}
+	if box.First <= box.Last {
+		left = append(left, fmt.Sprintf("%d messages in the mailbox", box.Last-box.First+1))
+	}
 	pos, err := j.Position(ctx, journal.Decisions)
 	if err != nil {
 		return left, err
