@@ -185,6 +185,34 @@ func (b *bench) notify(t *testing.T, o notifier.Options) *running {
 	return r
 }
 
+// gauge is one of the notifier's figures now, by its only label's values.
+func (r *running) gauge(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	families, err := r.Metrics().Gather()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != name {
+				continue
+			}
+			label := ""
+			for _, l := range m.GetLabel() {
+				label = l.GetValue()
+			}
+			out[label] = m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
+// queues waits until so many messages are planned and not sent, as the notifier itself
+// sees it: what stands in the ledger it may not have heard of yet.
+func (r *running) queues(t *testing.T, n float64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return r.gauge(t, "banksman_notifier_deliveries_waiting")[""] == n }, patience, tick)
+}
+
 // child starts a notifier in a process of its own and returns what kills it.
 func (b *bench) child(t *testing.T, cfg string) (kill func()) {
 	t.Helper()

@@ -245,12 +245,13 @@ func TestDigestIsRetriedAsItIs(t *testing.T) {
 	})
 	o := hook.people(t, onlyAda)
 	o.Clock = clk
-	b.notify(t, o)
+	n := b.notify(t, o)
 	batch := func(from int) {
 		for i := range 5 {
 			b.open(t, newRef(from+i), summary(newRef(from+i), clk.Now()))
 			b.awaitAt(t, newRef(from+i), "step1", "ada/hook", ledger.Planned)
 		}
+		n.queues(t, 5)
 		clk.move(5 * time.Second)
 	}
 	batch(0)

@@ -40,19 +40,7 @@ func TestARefusedSocketEndsNothing(t *testing.T) {
 	cfg, err := notifier.LoadConfig(file)
 	require.NoError(t, err)
 	n := b.notify(t, notifier.Options{Config: cfg})
-	sockets := func() map[string]float64 {
-		families, err := n.Metrics().Gather()
-		require.NoError(t, err)
-		out := map[string]float64{}
-		for _, f := range families {
-			if f.GetName() == "banksman_notifier_sockets" {
-				for _, m := range f.GetMetric() {
-					out[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
-				}
-			}
-		}
-		return out
-	}
+	sockets := func() map[string]float64 { return n.gauge(t, "banksman_notifier_sockets") }
 	require.Eventually(t, func() bool { return sockets()["refused"] == 1 }, patience, tick)
 	require.Equal(t, map[string]float64{"refused": 1, "open": 0, "opening": 0}, sockets())
 	ref := newRef(1)

@@ -132,48 +132,17 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 // more.
 func (l *lane) updates(r *ledger.Record) bool {
 	_, ok := l.Channel.(channel.Updater)
-	return ok && len(changeable(r.Earlier)) > 0
-}
-
-// changeable are the receipts of messages that can be changed.
-func changeable(earlier []channel.Receipt) []channel.Receipt {
-	return slices.DeleteFunc(slices.Clone(earlier), func(r channel.Receipt) bool { return r.Ref == "" })
+	return ok && len(channel.Changeable(r.Earlier)) > 0
 }
 
 // send makes one attempt. Where an ending can correct what was sent, it does.
 func (l *lane) send(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
 	began := time.Now()
-	r, err := l.sendOnce(ctx, a, earlier)
-	l.e.Metrics.Attempt(l.Type, time.Since(began), err)
-	return r, err
-}
-
-func (l *lane) sendOnce(ctx context.Context, a channel.Alert, earlier []channel.Receipt) (channel.Receipt, error) {
 	a.To = l.To
 	l.ticket(ctx, &a)
-	u, ok := l.Channel.(channel.Updater)
-	earlier = changeable(earlier)
-	if !ok || a.Type != channel.Closed || len(earlier) == 0 {
-		return l.Channel.Send(ctx, a)
-	}
-	var last channel.Receipt
-	var refused error
-	for _, r := range earlier {
-		receipt, err := u.Update(ctx, r, a)
-		var p *channel.Problem
-		switch {
-		case err == nil:
-			last = receipt
-		case errors.As(err, &p) && p.Class == channel.Refused:
-			refused = err // somebody has deleted it; the others say how it ended
-		default:
-			return receipt, err
-		}
-	}
-	if last == (channel.Receipt{}) {
-		return last, refused
-	}
-	return last, nil
+	r, err := channel.Tell(ctx, l.Channel, a, earlier)
+	l.e.Metrics.Attempt(l.Type, time.Since(began), err)
+	return r, err
 }
 
 // ticketLimit bounds the making of a link by which somebody decides.

@@ -40,6 +40,8 @@ type lane struct {
 	// look is when a paced lane has something to do even if nothing is due; zero:
 	// never. Its own goroutine's.
 	look time.Time
+	// urgent is from when on what is critical need not wait for look; zero: it has to.
+	urgent time.Time
 	// owes is what a paced lane could not write down yet.
 	owes *ledger.Pace
 }

@@ -26,6 +26,9 @@ import (
 //  5. That it was sent is stored with it, then with its deliveries; then the next
 //     one may follow.
 //
+// A message that could not be sent rests between two attempts. What is critical does not
+// wait for it, nor for the pause between two messages: ahead sends it on its own.
+//
 // A replica that finds a message whose claim has run out goes on where the other
 // one stopped. Before step 3 nothing was sent, so the deliveries are free again.
 
@@ -88,6 +91,20 @@ func (l *lane) ripe() ([]*task, time.Duration) {
 	if !l.look.IsZero() {
 		wait = min(wait, l.look.Sub(now))
 	}
+	if !looking && !l.urgent.IsZero() {
+		for _, it := range slices.Clone(l.due) {
+			left := max(it.at.Sub(now), l.urgent.Sub(now))
+			switch {
+			case !grave(it.rec) || len(out) == maxBatch:
+			case left > 0:
+				wait = min(wait, left)
+			default:
+				heap.Remove(&l.due, it.index)
+				out = append(out, take(it))
+			}
+		}
+		looking = len(out) > 0 // what else is due may go along
+	}
 	for looking && len(l.due) > 0 && len(out) < maxBatch && !l.due[0].at.After(now) {
 		out = append(out, take(heap.Pop(&l.due).(*item)))
 	}
@@ -111,12 +128,12 @@ func (l *lane) back(items []*task, err error) {
 // look again.
 func (l *lane) turn(ctx context.Context, ripe []*task) {
 	now := l.e.Clock.Now()
-	l.look = time.Time{}
+	l.look, l.urgent = time.Time{}, time.Time{}
 	ready := l.sift(ctx, ripe, now)
 	wait, err := l.message(ctx, ready, now)
 	if err != nil {
 		l.e.Logger.Warn("the pace of a recipient cannot be read or written", "channel", l.Name, "error", err)
-		wait = again
+		wait, l.urgent = again, time.Time{}
 	}
 	if wait > 0 {
 		l.look = now.Add(wait)
@@ -152,7 +169,7 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 	call, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	if l.owes != nil {
-		won, err := l.e.Ledger.UpdatePace(call, l.Name, l.owes)
+		won, err := l.keep(ctx, l.owes)
 		if err != nil {
 			return 0, err
 		}
@@ -170,7 +187,8 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 	case b != nil && b.By != "" && b.By != l.e.Replica && b.Until.After(now):
 		return min(b.Until.Sub(now), maxLook), nil
 	case b != nil && b.Alert != nil && b.SentAt == nil && b.DueAt.After(now):
-		return b.DueAt.Sub(now), nil
+		left, err = l.ahead(ctx, p, ready, now)
+		return b.DueAt.Sub(now), err
 	case b != nil && b.Alert != nil:
 		var mine []*task
 		mine, left = l.members(b.ID, ready)
@@ -182,16 +200,17 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 			return 0, nil
 		}
 		p.Batch = nil // begun by a replica that is dead
-		_, err = l.e.Ledger.UpdatePace(call, l.Name, p)
+		_, err = l.keep(ctx, p)
 		return 0, err
 	}
 	left = ready
 	pick, at := l.pick(ready, p.Sent, now)
 	if len(pick) == 0 {
+		l.urgent = l.room(p.Sent, now)
 		return max(at.Sub(now), time.Millisecond), nil
 	}
 	p.Batch = &ledger.Batch{ID: rand.Text(), By: l.e.Replica, Until: now.Add(l.e.Lease).UTC(), DueAt: now.UTC(), Size: len(pick)}
-	won, err := l.e.Ledger.UpdatePace(call, l.Name, p)
+	won, err := l.keep(ctx, p)
 	if err != nil || !won {
 		return 0, err
 	}
@@ -211,13 +230,57 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 		p.Batch.Size = len(mine)
 		p.Batch.Alert = l.compose(p.Batch.ID, mine)
 	}
-	call, cancel = context.WithTimeout(ctx, recordLimit)
-	defer cancel()
-	if won, err = l.e.Ledger.UpdatePace(call, l.Name, p); err != nil || !won || len(mine) == 0 {
+	if won, err = l.keep(ctx, p); err != nil || !won || len(mine) == 0 {
 		l.back(mine, err)
 		return 0, err
 	}
 	return 0, l.carry(ctx, p, mine)
+}
+
+// grave reports whether a delivery, of no message yet, waits for no pause.
+func grave(r *ledger.Record) bool {
+	return r.Into == "" && r.Alert != nil && r.Alert.Data.Risk == "critical"
+}
+
+// room is from when on the pace lets something go that waits for no pause.
+func (l *lane) room(sent []time.Time, now time.Time) time.Time {
+	_, at := l.Recipient.Pace().Turn([]plan.Ready{{Due: now, Urgent: true}}, sent, now)
+	return at
+}
+
+// keep writes the pace down.
+func (l *lane) keep(ctx context.Context, p *ledger.Pace) (won bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	return l.e.Ledger.UpdatePace(ctx, l.Name, p)
+}
+
+// ahead sends what is critical while a message rests, each on its own and within the
+// pace, and returns what is left. The pace is taken before, so that no replica exceeds it,
+// and given back where nothing arrived.
+func (l *lane) ahead(ctx context.Context, p *ledger.Pace, ready []*task, now time.Time) (left []*task, err error) {
+	l.urgent = l.room(p.Sent, now)
+	for i, it := range ready {
+		if !grave(it.rec) || l.urgent.After(now) {
+			left = append(left, it)
+			continue
+		}
+		sent := p.Sent
+		p.Sent = l.Recipient.Pace().Keep(append(slices.Clone(sent), now.UTC()))
+		if won, err := l.keep(ctx, p); err != nil || !won {
+			return append(left, ready[i:]...), err
+		}
+		last, owed, err := l.attempt(ctx, it.rec, it.owed)
+		l.done(it.it, last, owed, err)
+		if err == nil && (last == nil || last.State != ledger.Sent && !last.Uncertain) {
+			p.Sent = sent
+			if won, err := l.keep(ctx, p); err != nil || !won {
+				return append(left, ready[i+1:]...), err
+			}
+		}
+		l.urgent = l.room(p.Sent, now)
+	}
+	return left, nil
 }
 
 // pick asks the plan. What was tried alone goes alone again, under its own id.
@@ -347,15 +410,10 @@ func (l *lane) compose(id string, items []*task) *channel.Alert {
 // it. items are what it stands for; they are put back.
 func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 	b, e := p.Batch, l.e
-	write := func() (bool, error) {
-		call, cancel := context.WithTimeout(ctx, recordLimit)
-		defer cancel()
-		return e.Ledger.UpdatePace(call, l.Name, p)
-	}
 	var failure error
 	if b.SentAt == nil {
 		b.By, b.Until, b.Tries = e.Replica, e.Clock.Now().Add(e.Lease).UTC(), b.Tries+1
-		if won, err := write(); err != nil || !won {
+		if won, err := l.keep(ctx, p); err != nil || !won {
 			l.back(items, err)
 			return err
 		}
@@ -370,7 +428,7 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 			at := e.Clock.Now().UTC()
 			b.SentAt, b.Receipt = &at, &receipt
 			l.well()
-			if won, err := write(); err != nil {
+			if won, err := l.keep(ctx, p); err != nil {
 				l.owes = p // so that nobody sends it again
 				e.Logger.Error("the state of a message could not be recorded; it will be", "channel", l.Name, "state", ledger.Sent, "error", err)
 				l.back(items, err)
@@ -383,7 +441,7 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 		}
 	}
 	if failure != nil {
-		return l.failed(ctx, p, items, failure, write)
+		return l.failed(ctx, p, items, failure)
 	}
 	var left error
 	for _, it := range items {
@@ -403,23 +461,23 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 	p.Done = append(p.Done, b.ID)
 	p.Done = p.Done[max(len(p.Done)-keepDone, 0):]
 	p.Batch = nil
-	_, err := write()
+	_, err := l.keep(ctx, p)
 	return err
 }
 
 // failed deals with an attempt that did not succeed. A single delivery is free
 // again; a digest is tried again as it is.
-func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failure error, write func() (bool, error)) error {
+func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failure error) error {
 	b := p.Batch
 	digest := b.Size > 1
 	problem := l.ill(ctx, failure)
 	l.e.Logger.Warn("a message to a recipient was not sent", "channel", l.Name, "tries", b.Tries, "deliveries", b.Size, "error", failure)
 	if digest && problem.Class == channel.Retry && b.Tries <= len(Schedule) {
 		b.By, b.DueAt = "", l.e.Clock.Now().Add(pauseAfter(b.Tries, problem)).UTC()
-		_, err := write()
+		_, err := l.keep(ctx, p)
 		l.back(items, err)
 		if err == nil {
-			l.look = b.DueAt
+			l.look, l.urgent = b.DueAt, l.room(p.Sent, l.e.Clock.Now())
 		}
 		return err
 	}
@@ -441,6 +499,6 @@ func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failur
 	if problem.Unknown {
 		p.Sent = l.Recipient.Pace().Keep(append(p.Sent, l.e.Clock.Now().UTC()))
 	}
-	_, err := write()
+	_, err := l.keep(ctx, p)
 	return err
 }
