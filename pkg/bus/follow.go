@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/pkg/bus/internal/told"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
@@ -20,10 +21,8 @@ const (
 	followEvery = 30 * time.Second
 	// followRetry is the pause after a list that failed.
 	followRetry = time.Second
-	// followKept is how long an end is remembered, so that its beginning, should it
-	// come later, begins nothing.
-	followKept = 10 * time.Minute
-	followRoom = 4096 // words that wait to be handled
+	followMost  = 2 * time.Minute // the pause where much is listed; the gateways tell for three
+	followRoom  = 4096            // words that wait to be handled
 )
 
 // Follow calls fn, one call at a time, with every interaction of the caller's tenant
@@ -44,7 +43,7 @@ func (c *Client) Follow(ctx context.Context, fn func(wire.Interaction)) error {
 		return fmt.Errorf("bus: follow: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails on a closed connection only
-	f := &following{c: c, fn: fn, open: map[string]bool{}, over: map[string]time.Time{}}
+	f := told.New(fn)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -55,14 +54,15 @@ func (c *Client) Follow(ctx context.Context, fn func(wire.Interaction)) error {
 		case m := <-words:
 			var ix wire.Interaction
 			if json.Unmarshal(m.Data, &ix) == nil && ix.Key != "" {
-				f.take(ix)
+				f.Take(ix)
 			}
 			continue
 		case <-connected:
 		case <-timer.C:
 		}
-		next := followEvery
-		if err := f.catchUp(ctx); err != nil {
+		pages, err := c.catchUp(ctx, f)
+		next := min(followEvery*time.Duration(1+pages/8), followMost)
+		if err != nil {
 			if errors.Is(err, ErrForbidden) {
 				return err
 			}
@@ -73,64 +73,37 @@ func (c *Client) Follow(ctx context.Context, fn func(wire.Interaction)) error {
 	}
 }
 
-// following is what a follower has been told.
-type following struct {
-	c    *Client
-	fn   func(wire.Interaction)
-	open map[string]bool
-	over map[string]time.Time
-}
-
-func (f *following) take(ix wire.Interaction) {
-	_, over := f.over[ix.Key]
-	switch {
-	case over, ix.State == wire.StatePending && f.open[ix.Key]:
-		return
-	case ix.State == wire.StatePending:
-		f.open[ix.Key] = true
-	default:
-		told := f.open[ix.Key]
-		delete(f.open, ix.Key)
-		f.over[ix.Key] = time.Now()
-		if !told { // it ended before this follower was told that it waits
-			return
-		}
-	}
-	f.fn(ix)
-}
-
 // catchUp lists what waits and asks after what has gone from there.
-func (f *following) catchUp(ctx context.Context) error {
-	for key, at := range f.over {
-		if time.Since(at) > followKept {
-			delete(f.over, key)
-		}
-	}
-	list, err := f.c.List(ctx, wire.ListCall{Follow: true})
-	if err != nil {
-		return err
-	}
+func (c *Client) catchUp(ctx context.Context, f *told.Told) (pages int, err error) {
+	f.Old()
 	waits := map[string]bool{}
-	for _, ix := range list {
-		waits[ix.Key] = true
-		f.take(ix)
-	}
-	for key := range f.open {
-		if waits[key] {
-			continue
+	for call := (wire.ListCall{Follow: true}); ; pages++ {
+		var page wire.ListReply
+		if err := c.Call(ctx, wire.VerbList, call, &page); err != nil {
+			return pages, err
 		}
-		// It has ended, or the list was not long enough for it.
-		ix, err := f.c.Get(ctx, key)
+		for _, ix := range page.Interactions {
+			waits[ix.Key] = true
+			f.Take(ix)
+		}
+		if page.Next == "" || page.Next == call.After {
+			break
+		}
+		call.After = page.Next
+	}
+	for _, key := range f.Without(waits) {
+		// It has ended, or is too large for a list.
+		ix, err := c.Get(ctx, key)
 		var refused *ServiceError
 		switch {
 		case errors.As(err, &refused) && refused.Body.Code == string(hitl.NotFound):
-			delete(f.open, key)
+			f.Drop(key)
 		case err != nil:
-			return err
+			return pages, err
 		case ix.State != wire.StatePending:
 			ix.Body = nil
-			f.take(*ix)
+			f.Take(*ix)
 		}
 	}
-	return nil
+	return pages, nil
 }

@@ -126,7 +126,7 @@ func (c *Client) receipt(ctx context.Context, verb string, in any) (*wire.Receip
 	return &out, nil
 }
 
-// List lists what the caller may see.
+// List lists what the caller may see, at most 1,000.
 func (c *Client) List(ctx context.Context, in wire.ListCall) ([]wire.Interaction, error) {
 	var out wire.ListReply
 	if err := c.Call(ctx, wire.VerbList, in, &out); err != nil {

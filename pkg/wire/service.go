@@ -125,19 +125,21 @@ type Evidence struct {
 // ListCall filters a list.
 type ListCall struct {
 	State string `json:"state,omitempty"` // pending (default) or closed
-	Limit int    `json:"limit,omitempty"` // default 1,000
+	Limit int    `json:"limit,omitempty"` // default and most 1,000
+	// After goes on behind an earlier list: its Next.
+	After string `json:"after,omitempty"`
 	// Follow asks to be told on the caller's feed, for some minutes, what opens and what
 	// ends: Interactions without bodies.
 	Follow bool `json:"follow,omitempty"`
 }
 
-// ListReply is the reply to list: an element per interaction. The rest is of
-// searches only.
+// ListReply is the reply to list: an element per interaction.
 type ListReply struct {
 	Interactions []Interaction `json:"interactions"`
-	// Next goes on from here, as before; absent where there is nothing older.
+	// Next goes on from here, as after, and in a search as before; absent where there is
+	// nothing more.
 	Next string `json:"next,omitempty"`
-	// ReadTo is how far back this search has looked.
+	// ReadTo is how far back a search has looked.
 	ReadTo *time.Time `json:"read_to,omitempty"`
 }
 

@@ -42,8 +42,9 @@ type Engine interface {
 	Cursor() string
 	// Interaction finds one by its id or key, open or decided.
 	Interaction(ctx context.Context, id string) (*wire.Interaction, error)
-	// Interactions lists: state pending (oldest first) or closed (newest first).
-	Interactions(ctx context.Context, state string, limit int) ([]wire.Interaction, error)
+	// List lists what is pending (oldest first) or closed (newest first). more: there
+	// are others behind the last.
+	List(ctx context.Context, q List) (list []wire.Interaction, more bool, err error)
 	// Waiting finds one that waits by its id or key, in memory.
 	Waiting(id string) (wire.Summary, bool)
 	// Decide is the one way to decide.
@@ -58,6 +59,19 @@ type Engine interface {
 	Runtimes() []string
 	// ResolveSession turns a session id or key into the key.
 	ResolveSession(idOrKey string) (string, error)
+}
+
+// List is what is asked of Engine's List. It is cut after it was filtered: what one
+// asker has waiting hides nothing of another's.
+type List struct {
+	State string // pending or closed
+	Limit int
+	// After is the last row that the asker has, zero for the first page.
+	After cursor.Row
+	// Tenant, a token, is the only one that is listed; empty: all.
+	Tenant string
+	// Sees says which of these; nil: all. It must not change what it gets.
+	Sees func(*wire.Summary) bool
 }
 
 // Asker asks in the name of a principal; see package ask.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/subject"
 )
 
 func FuzzParse(f *testing.F) {
@@ -38,6 +40,31 @@ func FuzzParse(f *testing.F) {
 		}
 		if !p.SameEpoch(q) {
 			require.True(t, After(a, b) && After(b, a), "a stream made anew makes every cursor worthless")
+		}
+	})
+}
+
+func FuzzParseRow(f *testing.F) {
+	for _, s := range []string{
+		"", "x", Row{}.String(), Row{1795826644558716053, subject.NewRef("t", "o", "i")}.String(), Row{-1, subject.NewRef("t", "o", "i")}.String(),
+		base64.RawURLEncoding.EncodeToString([]byte("1 t.o")), base64.RawURLEncoding.EncodeToString([]byte("01 t.o.i")), base64.RawURLEncoding.EncodeToString([]byte("1  t.o.i")),
+		base64.RawURLEncoding.EncodeToString([]byte("99999999999999999999 t.o.i")), base64.RawURLEncoding.EncodeToString([]byte("1 t.o.>")),
+	} {
+		f.Add(s, Row{1, subject.NewRef("t", "o", "i")}.String())
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		r, ok := ParseRow(a)
+		if !ok {
+			require.Equal(t, Row{}, r, "what cannot be read is no place")
+			return
+		}
+		again, ok := ParseRow(r.String())
+		require.True(t, ok)
+		require.Equal(t, r, again)
+		require.Zero(t, r.Compare(r))
+		if o, ok := ParseRow(b); ok {
+			require.Equal(t, r.Compare(o), -o.Compare(r))
+			require.Equal(t, r == o, r.Compare(o) == 0)
 		}
 	})
 }

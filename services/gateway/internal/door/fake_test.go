@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 )
 
 // fake is an engine in memory. It judges answers by the product's own rules,
@@ -402,16 +403,23 @@ func (f *fake) Asked(_ context.Context, id string) (*api.Asked, error) {
 	}, nil
 }
 
-func (f *fake) Interactions(_ context.Context, state string, limit int) ([]wire.Interaction, error) {
+func (f *fake) List(_ context.Context, q api.List) (out []wire.Interaction, more bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []wire.Interaction
+	behind := q.After == cursor.Row{}
 	for _, a := range f.list {
-		if (a.decision != nil) == (state == wire.StateClosed) && len(out) < limit {
-			out = append(out, f.interaction(a, false))
+		ix := f.interaction(a, false)
+		switch {
+		case !behind:
+			behind = cursor.RowOf(&ix) == q.After
+		case ix.State != q.State || q.Sees != nil && !q.Sees(&ix.Summary):
+		case len(out) == q.Limit:
+			return out, true, nil
+		default:
+			out = append(out, ix)
 		}
 	}
-	return out, nil
+	return out, false, nil
 }
 
 func (f *fake) Decide(_ context.Context, at api.Attempt) wire.Receipt {

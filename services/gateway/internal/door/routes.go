@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/contract"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
@@ -197,17 +198,21 @@ func (d *Door) interactions(w http.ResponseWriter, r *http.Request, sess *auth.S
 		}
 		limit = n
 	}
-	most := limit
-	if !sess.Rights.All() {
-		most = maxList // of which some are hidden
+	after, ok := cursor.ParseRow(q.Get("after"))
+	if q.Get("after") != "" && !ok {
+		failInvalid(w, hitl.Invalid("after", "is not the next of a list"))
+		return
 	}
-	list, err := d.Engine.Interactions(r.Context(), state, most)
+	list, more, err := d.Engine.List(r.Context(), api.List{State: state, Limit: limit, After: after, Sees: sight.Lists(sess.Rights)})
 	if err != nil {
 		d.engineError(w, err, "interaction")
 		return
 	}
-	list = sight.Interactions(sess.Rights, list, limit)
-	reply(w, http.StatusOK, wire.ListReply{Interactions: list})
+	out := wire.ListReply{Interactions: sight.Interactions(sess.Rights, list)}
+	if more && len(list) > 0 {
+		out.Next = cursor.RowOf(&list[len(list)-1]).String()
+	}
+	reply(w, http.StatusOK, out)
 }
 
 func (d *Door) interaction(w http.ResponseWriter, r *http.Request, sess *auth.Session) {

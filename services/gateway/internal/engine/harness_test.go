@@ -212,6 +212,12 @@ func pending(t *testing.T, e *Engine, ids ...string) {
 	}, patience, time.Millisecond)
 }
 
+// Interactions is the first page of a list.
+func (e *Engine) Interactions(ctx context.Context, state string, _ int) ([]wire.Interaction, error) {
+	list, _, err := e.List(ctx, api.List{State: state, Limit: 1000})
+	return list, err
+}
+
 // outcome waits until r is decided and returns it.
 func outcome(t *testing.T, e *Engine, r *hitl.Request) *wire.Interaction {
 	t.Helper()

@@ -18,19 +18,18 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/replay"
 )
 
-// Interactions implements api.Engine. What is decided comes from memory, newest
-// first; older ones are found by id.
-func (e *Engine) Interactions(_ context.Context, state string, limit int) ([]wire.Interaction, error) {
-	if limit <= 0 || limit > 1000 {
-		limit = 1000
-	}
-	switch state {
-	case "", wire.StatePending:
-		return e.view.ListOpen(limit), nil
+// List implements api.Engine. What is decided comes from memory; what is not there any
+// more is found by its id.
+func (e *Engine) List(_ context.Context, q api.List) (list []wire.Interaction, more bool, err error) {
+	switch q.State {
+	case wire.StatePending:
+		list, more = e.view.ListOpen(q)
 	case wire.StateClosed:
-		return e.view.ListClosed(limit), nil
+		list, more = e.view.ListClosed(q)
+	default:
+		err = hitl.Invalid("state", "must be pending or closed")
 	}
-	return nil, hitl.Invalid("state", "must be pending or closed")
+	return list, more, err
 }
 
 // Waiting implements api.Engine.

@@ -1,9 +1,6 @@
 package projection
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
@@ -136,45 +133,4 @@ func (p *Projection) sessionByID(id string) (subject.Session, error) {
 		return hits[0], nil
 	}
 	return subject.Session{}, api.ErrAmbiguous
-}
-
-// ListOpen lists what waits, oldest first, at most limit.
-func (p *Projection) ListOpen(limit int) []wire.Interaction {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entries := make([]*Entry, 0, len(p.open))
-	for _, en := range p.open {
-		if !p.isDecided(en.Ref) {
-			entries = append(entries, en)
-		}
-	}
-	slices.SortFunc(entries, func(a, b *Entry) int {
-		return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.Seq, b.Seq))
-	})
-	out := []wire.Interaction{}
-	for _, en := range entries[:min(limit, len(entries))] {
-		sum := en.summary
-		sum.ServerTime = p.now().UTC()
-		if s := p.sessions[en.session]; s != nil {
-			sum.Unreachable = s.known && p.unreachable(s)
-		}
-		out = append(out, wire.Interaction{ID: sum.RequestID, Summary: sum, State: wire.StatePending})
-	}
-	return out
-}
-
-// ListClosed lists what was decided lately, newest first, at most limit.
-func (p *Projection) ListClosed(limit int) []wire.Interaction {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := []wire.Interaction{}
-	for _, c := range p.closed.Newest(limit) {
-		sum := c.Summary
-		sum.ServerTime = p.now().UTC()
-		out = append(out, wire.Interaction{
-			ID: c.RequestID, Summary: sum, State: wire.StateClosed, Outcome: c.Outcome,
-			Decision: c.Decision, Trail: c.Trail,
-		})
-	}
-	return out
 }

@@ -55,6 +55,7 @@ type Projection struct {
 	mu        sync.Mutex
 	open      map[subject.Ref]*Entry
 	byID      map[string][]subject.Ref // open ones, by plain id
+	orders    map[string]*order        // open ones, by tenant
 	sessions  map[subject.Session]*session
 	resting   []*session // those that may be forgotten, by when they came to rest
 	workers   *roster.Roster
@@ -79,6 +80,7 @@ func New(o Options) *Projection {
 		opts: o, log: o.Logger, now: o.Clock,
 		open:     map[subject.Ref]*Entry{},
 		byID:     map[string][]subject.Ref{},
+		orders:   map[string]*order{},
 		sessions: map[subject.Session]*session{},
 		workers:  roster.New(UnreachableAge, o.OrphanAfter),
 		closed:   recent.New(o.Recent),
@@ -197,6 +199,10 @@ func (p *Projection) insert(en *Entry) {
 	en.fresh = true
 	p.open[en.Ref] = en
 	p.byID[en.summary.RequestID] = append(p.byID[en.summary.RequestID], en.Ref)
+	if p.orders[en.Ref.Tenant] == nil {
+		p.orders[en.Ref.Tenant] = &order{}
+	}
+	p.orders[en.Ref.Tenant].add(en)
 	s := p.sessionOf(en.session, en.summary.SessionID, en.summary.Tenant, en.summary.Owner)
 	s.insert(en)
 	if s.known && s.state.State == hitl.StateDead {
@@ -214,6 +220,7 @@ func (p *Projection) remove(ref subject.Ref) *Entry {
 		return nil
 	}
 	delete(p.open, ref)
+	p.orders[ref.Tenant].remove(en)
 	p.free(en)
 	id := en.summary.RequestID
 	refs := slices.DeleteFunc(slices.Clone(p.byID[id]), func(r subject.Ref) bool { return r == ref })

@@ -47,7 +47,8 @@ func TestWhatNeverWaitedIsNotShownAsOpen_invariant8(t *testing.T) {
 	ack(1, hitl.Delivered, "d1")
 	p.ApplyEvent(journal.Message{Subject: subject.Event(ref, "s", subject.Open), Seq: 1, Time: time.Now(), Data: encode(wire.Opened{V: 1, Summary: sum, RequestSeq: 1, Decided: true})})
 	require.Zero(t, p.Len())
-	require.Empty(t, p.ListOpen(10))
+	open, _ := p.ListOpen(api.List{Limit: 10})
+	require.Empty(t, open)
 	require.Contains(t, told, hitl.EventInteractionRequest)
 	require.Nil(t, ledger.Check(quota.Owner{Tenant: "t", Name: "o"}, 1), "it takes no place of what may be open")
 	ack(2, hitl.Applied, "d1")
@@ -55,7 +56,7 @@ func TestWhatNeverWaitedIsNotShownAsOpen_invariant8(t *testing.T) {
 	p.ApplyEvent(journal.Message{Subject: subject.Event(ref, "s", subject.Closed), Seq: 2, Time: time.Now(), Data: encode(wire.Ended{V: 1, Closed: wire.Closed{
 		Summary: sum, State: wire.StateClosed, Outcome: hitl.Allowed, Decision: &hitl.Decision{V: 1, DecisionID: "d1", Content: hitl.Content{Outcome: hitl.Allowed}},
 	}})})
-	list := p.ListClosed(10)
+	list, _ := p.ListClosed(api.List{Limit: 10})
 	require.Len(t, list, 1)
 	var stages []string
 	for _, a := range list[0].Trail {

@@ -43,10 +43,10 @@ func (l *List) Added() uint64 { return l.added }
 // Since reports whether all that were added since Added was n are held still.
 func (l *List) Since(n uint64) bool { return l.added-n <= uint64(l.max) }
 
-// Newest returns up to n, the newest first.
-func (l *List) Newest(n int) []*wire.Closed {
-	var out []*wire.Closed
-	for i := len(l.order) - 1; i >= 0 && len(out) < n; i-- {
+// Newest returns all, the newest first.
+func (l *List) Newest() []*wire.Closed {
+	out := make([]*wire.Closed, 0, len(l.order))
+	for i := len(l.order) - 1; i >= 0; i-- {
 		out = append(out, l.byRef[l.order[i]])
 	}
 	return out

@@ -143,17 +143,16 @@ func (d *Desk) Preview(ctx context.Context, sess *auth.Session, in wire.NewRule)
 
 // compare holds requests against a rule: all that wait, and the newest decided ones.
 func (d *Desk) compare(ctx context.Context, sess *auth.Session, r *wire.Rule, state string, out *wire.RulePreview) error {
-	list, err := d.Engine.Interactions(ctx, state, maxScan)
+	list, _, err := d.Engine.List(ctx, api.List{State: state, Limit: maxScan, Sees: func(sum *wire.Summary) bool {
+		_, decides := sess.Rights.Decides(sum.Kind, sum.Tenant, sum.ProjectID)
+		return decides && !rule.Unlike(&r.Match, sum)
+	}})
 	if err != nil {
 		return err
 	}
 	look := 0
 	for i := range list {
 		ix := &list[i]
-		_, decides := sess.Rights.Decides(ix.Kind, ix.Tenant, ix.ProjectID)
-		if !decides || rule.Unlike(&r.Match, &ix.Summary) {
-			continue
-		}
 		if state == wire.StateClosed {
 			if look == maxLook {
 				break

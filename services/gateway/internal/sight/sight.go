@@ -144,13 +144,18 @@ func States(s role.Set, list []wire.ProcessState) []wire.ProcessState {
 	return out
 }
 
-// Interactions are what s may see of a list, at most limit.
-func Interactions(s role.Set, list []wire.Interaction, limit int) []wire.Interaction {
+// Lists says what is listed for s; nil where everything is.
+func Lists(s role.Set) func(*wire.Summary) bool {
+	if s.All() {
+		return nil
+	}
+	return func(sum *wire.Summary) bool { return s.Sees(sum.Tenant, sum.ProjectID) }
+}
+
+// Interactions are what s may see of a list.
+func Interactions(s role.Set, list []wire.Interaction) []wire.Interaction {
 	out := []wire.Interaction{}
 	for _, ix := range list {
-		if len(out) == limit {
-			break
-		}
 		if ix, ok := Interaction(s, ix); ok {
 			out = append(out, ix)
 		}

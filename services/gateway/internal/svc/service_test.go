@@ -27,6 +27,8 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/svc"
 )
 
@@ -48,6 +50,7 @@ type stub struct {
 	mu       sync.Mutex
 	ready    chan struct{}
 	list     []wire.Interaction
+	view     *projection.Projection // what waits, in place of list
 	attempts []api.Attempt
 	hold     chan struct{} // get waits for it where set
 	calls    atomic.Int64  // of get
@@ -55,14 +58,24 @@ type stub struct {
 
 func (s *stub) Ready() <-chan struct{} { return s.ready }
 
-func (s *stub) Interactions(_ context.Context, state string, limit int) ([]wire.Interaction, error) {
-	var out []wire.Interaction
+func (s *stub) List(_ context.Context, q api.List) (out []wire.Interaction, more bool, err error) {
+	if s.view != nil {
+		out, more = s.view.ListOpen(q)
+		return out, more, nil
+	}
+	behind := q.After == cursor.Row{}
 	for _, ix := range s.list {
-		if ix.State == state && len(out) < limit {
+		switch {
+		case !behind:
+			behind = cursor.RowOf(&ix) == q.After
+		case ix.State != q.State || q.Tenant != "" && ix.Tenant != q.Tenant:
+		case len(out) == q.Limit:
+			return out, true, nil
+		default:
 			out = append(out, ix)
 		}
 	}
-	return out, nil
+	return out, false, nil
 }
 
 func (s *stub) Interaction(ctx context.Context, id string) (*wire.Interaction, error) {

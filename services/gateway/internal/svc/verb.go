@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
@@ -108,27 +109,37 @@ func (s *Service) list(ctx context.Context, c caller, body []byte) (any, *wire.E
 	if in.Limit == 0 || in.Limit > maxList {
 		in.Limit = maxList
 	}
-	all, err := s.Engine.Interactions(ctx, in.State, maxList)
+	after, ok := cursor.ParseRow(in.After)
+	if in.After != "" && !ok {
+		return nil, bad(hitl.Invalid("after", "is not the next of a list"))
+	}
+	all, more, err := s.Engine.List(ctx, api.List{State: in.State, Limit: in.Limit, After: after, Tenant: c.tenant})
 	if err != nil {
 		return nil, s.word("list", err)
 	}
 	// What fits: summaries without their bodies are at most 2 KiB, but a
-	// closed one has its answer.
+	// closed one has its answer. One that never fits is found by its id.
 	out := wire.ListReply{Interactions: []wire.Interaction{}}
 	size := 0
 	for i := range all {
-		if !c.sees(&all[i]) || len(out.Interactions) == in.Limit {
-			continue
-		}
 		all[i].Body = nil
 		raw, err := hitl.Marshal(&all[i])
 		if err != nil {
 			return nil, s.word("list", err)
 		}
-		if size += len(raw) + 1; size > s.room()-1<<10 {
-			break
+		if size += len(raw) + 1; size > s.room()-2<<10 {
+			if len(out.Interactions) > 0 {
+				more = true
+				break
+			}
+			size = 0
+		} else {
+			out.Interactions = append(out.Interactions, all[i])
 		}
-		out.Interactions = append(out.Interactions, all[i])
+		out.Next = cursor.RowOf(&all[i]).String()
+	}
+	if !more {
+		out.Next = ""
 	}
 	return out, nil
 }

@@ -262,6 +262,7 @@ func routes(b *book) []route {
 			query: append([]object{
 				query("state", "Which; default pending.", object{"type": "string", "enum": []string{wire.StatePending, wire.StateClosed, wire.StateDecided}}),
 				query("limit", "How many at most; default 200, of decided 50 and at most 200.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
+				query("after", "The next of a list of pending or closed ones: go on behind it.", object{"type": "string"}),
 			}, searches()...),
 			ok: of[wire.ListReply](b), errs: []int{400},
 		},

@@ -1912,7 +1912,7 @@ export interface LinkToken {
   token: string;
 }
 /**
- * ListReply is the reply to list: an element per interaction. The rest is of searches only.
+ * ListReply is the reply to list: an element per interaction.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ListReply".
@@ -1920,7 +1920,7 @@ export interface LinkToken {
 export interface ListReply {
   interactions: null | Interaction[];
   /**
-   * next goes on from here, as before; absent where there is nothing older.
+   * next goes on from here, as after, and in a search as before; absent where there is nothing more.
    */
   next?: string;
   read_to?: Time;
