@@ -184,6 +184,30 @@ func (l *Ledger) account(o Owner) *account {
 	return a
 }
 
+// Daily is an allowance for each of many, who do not know of each other. Its methods are
+// safe for concurrent use.
+type Daily struct {
+	size float64
+
+	mu sync.Mutex
+	of map[string]*bucket
+}
+
+// NewDaily gives each the same in a day, and as much at once to whoever was quiet for one.
+func NewDaily(size int) *Daily { return &Daily{size: float64(size), of: map[string]*bucket{}} }
+
+// Take reports whether n is left for somebody, and charges it if so.
+func (d *Daily) Take(who string, n int, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.of[who]
+	if b == nil {
+		b = &bucket{at: now}
+		d.of[who] = b
+	}
+	return b.take(float64(n), d.size, now)
+}
+
 // bucket is an allowance that comes back evenly over a day.
 type bucket struct {
 	used float64

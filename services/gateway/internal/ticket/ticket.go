@@ -33,6 +33,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/permit"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
@@ -44,6 +45,12 @@ const (
 	callLimit = 3 * time.Second
 	// casTries is how often a use looks again because another one was faster.
 	casTries = 3
+	// dayBytes is what a tenant may add to the bucket in a day by one gateway: some
+	// thousands of tickets. The bucket forgets the oldest where it is full, and must not
+	// forget one tenant's for another's.
+	dayBytes = 2 << 20
+	// overhead is what an entry takes beside its value.
+	overhead = 256
 )
 
 // Page is where links lead, below the base URL.
@@ -76,6 +83,7 @@ type Book struct {
 	kv  jetstream.KeyValue
 	log *slog.Logger
 	now func() time.Time
+	day *quota.Daily // by tenant
 }
 
 // Ticket is one as it is stored, under the hash of its token.
@@ -108,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ticket: bucket %s: %w", journal.TicketsBucket, err)
 	}
-	b := &Book{o: o, kv: kv, log: o.Logger.With("component", "ticket"), now: o.Clock}
+	b := &Book{o: o, kv: kv, log: o.Logger.With("component", "ticket"), now: o.Clock, day: quota.NewDaily(dayBytes)}
 	if b.now == nil {
 		b.now = time.Now
 	}
@@ -223,10 +231,14 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 		token = wire.TicketPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
 	}
 	data, err := json.Marshal(t)
-	if err == nil {
+	paid := err == nil && b.day.Take(tenant, len(data)+overhead, now)
+	switch {
+	case paid:
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		_, err = b.kv.Create(call, hash(token), data)
 		cancel()
+	case err == nil:
+		err = jetstream.ErrKeyExists // what is there already costs nothing
 	}
 	if in.Token != "" && errors.Is(err, jetstream.ErrKeyExists) {
 		var have *Ticket
@@ -236,6 +248,10 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 			}
 			out.ExpiresAt = have.ExpiresAt // asked for again
 		}
+	}
+	if !paid && (in.Token == "" || errors.Is(err, ErrUnknown)) {
+		b.log.Warn("no ticket made: the tenant has had too many", "tenant", tenant, "interaction", in.Key)
+		return refuse(hitl.Forbidden, "this tenant has had as many tickets made as it may in a day")
 	}
 	if err != nil {
 		b.log.Warn("no ticket made", "interaction", in.Key, "error", err)

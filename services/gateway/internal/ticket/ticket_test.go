@@ -2,6 +2,7 @@ package ticket_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -238,4 +239,41 @@ func TestATicketIsForWhatItWasMadeFor_B57(t *testing.T) {
 	require.Equal(t, []string{"bob deny"}, e.said())
 	a := e.attempts[0]
 	require.Equal(t, []string{"chat:chat", "chat_account"}, []string{a.Channel, a.Assurance})
+}
+
+// What one tenant has made is bounded, so that the bucket, which forgets the oldest, keeps
+// the others'.
+func TestOneTenantFillsNotTheTicketsOfAll_B56(t *testing.T) {
+	t.Parallel()
+	e, c := &engine{say: hitl.Accepted}, &clock{at: time.Now()}
+	one, _ := books(t, e, c)
+	in := wire.TicketCall{Key: "noisy.agents.i", Recipient: "ops", Channel: "chat", Via: wire.TicketChat}
+	for i := range 100 {
+		in.People = append(in.People, fmt.Sprintf("%064d", i))
+	}
+	first := in
+	first.Token = wire.TicketPrefix + strings.Repeat("A", 43)
+	_, refused := one.Mint(t.Context(), "noisy", first)
+	require.Nil(t, refused)
+	n := 1
+	for ; n < 1000; n++ {
+		if _, refused = one.Mint(t.Context(), "noisy", in); refused != nil {
+			break
+		}
+	}
+	require.NotNil(t, refused, "a thousand large tickets are too many")
+	require.Equal(t, string(hitl.Forbidden), refused.Code)
+	require.Equal(t, "this tenant has had as many tickets made as it may in a day", refused.Error)
+	require.Greater(t, n, 200)
+	mint(t, one, wire.TicketLink, "ada") // another tenant does not notice
+	_, refused = one.Mint(t.Context(), "noisy", first)
+	require.Nil(t, refused, "what is there already costs nothing")
+	other := first
+	other.Token = wire.TicketPrefix + strings.Repeat("B", 42) + "A"
+	_, refused = one.Mint(t.Context(), "noisy", other)
+	require.NotNil(t, refused)
+	require.Equal(t, string(hitl.Forbidden), refused.Code)
+	c.move(time.Hour)
+	_, refused = one.Mint(t.Context(), "noisy", in)
+	require.Nil(t, refused, "it comes back over the day")
 }
