@@ -1,7 +1,7 @@
 // The frame of every interaction: headline, who, risk, the kind's own part,
 // times, state, and the receipt it becomes.
 import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
-import { type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { memo, type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
 import { useNotifier } from "../store/helpers";
 import { useAppState, useCards } from "../ui/context";
@@ -37,9 +37,13 @@ export function Card({ itemKey, showSession = true }: { itemKey: string; showSes
   const state = useAppState();
   const item = state.items[itemKey];
   if (!item) return null;
+  const session = state.sessions[item.summary.session_key];
   return (
     <ErrorBoundary key={itemKey} fallback={(error, again) => <Broken item={item} error={error} again={again} />}>
-      <CardBody item={item} send={state.sends[itemKey]} card={cardState(state, itemKey)} showSession={showSession} />
+      <CardBody
+        item={item} send={state.sends[itemKey]} card={cardState(state, itemKey)} showSession={showSession} offset={state.offset} offline={state.conn.status !== "online"}
+        known={session !== undefined} title={session?.title} gone={session?.unreachable ?? false}
+      />
     </ErrorBoundary>
   );
 }
@@ -81,13 +85,26 @@ function raw(s: Summary): string {
   }
 }
 
-function CardBody({ item, send, card, showSession }: { item: Item; send: Send | undefined; card: CardState; showSession: boolean }) {
+interface BodyProps {
+  item: Item;
+  send: Send | undefined;
+  card: CardState;
+  showSession: boolean;
+  /** Of the state, what a card depends on. */
+  offset: number;
+  offline: boolean;
+  /** Of its session. */
+  known: boolean;
+  title: string | undefined;
+  gone: boolean;
+}
+
+/** Drawn anew only when something of its own changed: of many on a screen mostly one does. */
+const CardBody = memo(function CardBody({ item, send, card, showSession, offset, offline, known: hasSession, title, gone }: BodyProps) {
   const app = useCards();
-  const state = useAppState();
   const { summary } = item;
   const { key } = summary;
-  const session = state.sessions[summary.session_key];
-  const now = useNow(state.offset, item.closed ? undefined : summary.expires_at);
+  const now = useNow(offset, item.closed ? undefined : summary.expires_at);
   const [draft, setDraftState] = useState<Draft>(() => app.drafts.load(key));
   const latest = useRef(draft);
   const written = useRef(false); // in this page
@@ -112,15 +129,14 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
     if (mine) app.drafts.drop(key);
   }, [app, mine, key]);
 
-  const offline = state.conn.status !== "online";
-  const unreachable = (session?.unreachable ?? false) || (summary.unreachable ?? false);
+  const unreachable = gone || (summary.unreachable ?? false);
   const { View, known } = rendererFor(summary);
   const attributes = { "data-card": "", "data-testid": `card-${summary.request_id}`, "data-state": card, "data-kind": summary.kind, "data-unreachable": unreachable || undefined };
 
   if (item.closed) {
     return (
       <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
-        <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} left={written.current && !send ? latest.current : undefined} now={now} where={showSession ? origin(summary, session?.title).join(" · ") : undefined} />
+        <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} left={written.current && !send ? latest.current : undefined} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
       </article>
     );
   }
@@ -135,10 +151,10 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
             <Why summary={summary} />
           </p>
           <p className="verbatim text-sm text-soft">
-            {origin(summary, session?.title).map((part, i) => (
+            {origin(summary, title).map((part, i) => (
               <span key={i}>{i > 0 && <>{" "}<span aria-hidden className="px-0.5 text-faint">·</span>{" "}</>}<Verbatim text={part} /></span>
             ))}
-            {showSession && session && (
+            {showSession && hasSession && (
               <a {...app.sessionLink(summary.session_key)} className="ml-2 inline-block text-accent underline-offset-2 hover:underline">Open session</a>
             )}
           </p>
@@ -158,7 +174,7 @@ function CardBody({ item, send, card, showSession }: { item: Item; send: Send | 
       </div>
     </article>
   );
-}
+});
 
 function withoutAllow(item: Item): Item {
   const { summary } = item;
@@ -277,10 +293,12 @@ function useHeldHeight(closed: boolean) {
   const [held, setHeld] = useState<number | undefined>(undefined);
   const was = useRef(closed);
   const hadFocus = useRef(false);
-  // Asked while the old content still stands: afterwards its focus is lost.
-  if (closed && !was.current) hadFocus.current = ref.current?.contains(focusedIn(ref.current)) ?? false;
+  // Asked while the old content still stands: afterwards its focus and its height are lost.
+  if (closed && !was.current) {
+    hadFocus.current = ref.current?.contains(focusedIn(ref.current)) ?? false;
+    height.current = ref.current?.offsetHeight ?? 0;
+  }
   useLayoutEffect(() => {
-    if (!closed) height.current = ref.current?.offsetHeight ?? 0;
     if (closed && !was.current) {
       was.current = true;
       inside.current = ref.current?.matches(":hover") ?? false;

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 import { rootOf } from "../ui/place";
 
 function narrow(): MediaQueryList | null {
@@ -7,14 +7,12 @@ function narrow(): MediaQueryList | null {
 
 /** Whether the phone layout is on. */
 export function useNarrow(): boolean {
-  return useSyncExternalStore(
-    (f) => {
-      const query = narrow();
-      query?.addEventListener("change", f);
-      return () => query?.removeEventListener("change", f);
-    },
-    () => narrow()?.matches ?? false,
-  );
+  const [query] = useState(narrow);
+  const subscribe = useCallback((f: () => void) => {
+    query?.addEventListener("change", f);
+    return () => query?.removeEventListener("change", f);
+  }, [query]);
+  return useSyncExternalStore(subscribe, () => query?.matches ?? false);
 }
 
 /** Whether the place is on screen: inside its scroller, and not behind the card's floating bar. */

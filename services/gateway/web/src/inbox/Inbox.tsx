@@ -195,7 +195,11 @@ function Tools({ children }: { children: ReactNode }) {
     const right = el.scrollWidth - el.clientWidth - el.scrollLeft > 4;
     setMore(left && right ? "both" : right ? "right" : left ? "left" : "");
   }, []);
-  useLayoutEffect(look);
+  // With the frame's own layout: asked for earlier, it would have the page laid out twice.
+  useEffect(() => {
+    const frame = requestAnimationFrame(look);
+    return () => cancelAnimationFrame(frame);
+  });
   useEffect(() => {
     window.addEventListener("resize", look);
     return () => window.removeEventListener("resize", look);

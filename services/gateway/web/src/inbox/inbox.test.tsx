@@ -1,9 +1,11 @@
-import { act, render, screen, within } from "@testing-library/react";
+import { act, render, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ada, ask, at, bash, closed, hello, processState, session } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
+import { renderers } from "../cards/Card";
 import { CardsContext } from "../ui/context";
+import { SOON } from "../ui/soon";
 import { Inbox } from "./Inbox";
 
 afterEach(() => vi.useRealTimers());
@@ -32,17 +34,54 @@ describe("inbox", () => {
     expect(screen.getByRole("heading", { level: 1, name: "1 request waits for you" })).toBeInTheDocument();
   });
 
-  it("shows all that waits in all sessions, newest last, and the count in title and icon", () => {
+  it("shows all that waits in all sessions, newest last, and the count in title and icon", async () => {
     document.head.innerHTML = '<link rel="icon" href="/favicon.svg">';
     const h = online([bash("b", "ls", { created_at: at(2) }), bash("a", "ls", { created_at: at(1) })]);
     const { push } = mount(h);
     push(processState([ask("c", undefined, { created_at: at(3), session_key: "x", key: "x.c" })], { session_key: "x", session_id: "x" }));
     expect(screen.getAllByRole("article").map((c) => c.dataset.testid)).toEqual(["card-a", "card-b", "card-c"]);
-    expect(document.title).toBe("(3) Banksman");
+    await waitFor(() => expect(document.title).toBe("(3) Banksman"));
     expect(document.querySelector('link[rel="icon"]')).toHaveAttribute("href", "/favicon-dot.svg");
     push(processState([]), processState([], { session_key: "x", session_id: "x" }));
-    expect(document.title).toBe("Banksman");
+    await waitFor(() => expect(document.title).toBe("Banksman"));
     expect(document.querySelector('link[rel="icon"]')).toHaveAttribute("href", "/favicon.svg");
+  });
+
+  it("a card is drawn before title and icon, and where nobody sees the page these do not wait", () => {
+    vi.useFakeTimers();
+    document.title = "Banksman";
+    const h = online([]);
+    const { push } = mount(h);
+    push(processState([bash("a")]));
+    expect(screen.getByTestId("card-a")).toBeInTheDocument();
+    expect(document.title).toBe("Banksman");
+    act(() => void vi.advanceTimersByTime(SOON));
+    expect(document.title).toBe("(1) Banksman");
+    const seen = vi.spyOn(document, "visibilityState", "get").mockReturnValue("hidden");
+    push(processState([bash("a"), bash("b")]));
+    expect(document.title).toBe("(2) Banksman");
+    seen.mockRestore();
+  });
+
+  it("a new request draws no card anew but its own", () => {
+    const drawn: string[] = [];
+    renderers.probe = ({ item }) => {
+      drawn.push(item.summary.request_id);
+      return <p>drawn</p>;
+    };
+    const a = ask("a", undefined, { kind: "probe", created_at: at(1) });
+    const b = ask("b", undefined, { kind: "probe", created_at: at(2) });
+    const h = online([a]);
+    const { push } = mount(h);
+    drawn.length = 0;
+    try {
+      push(processState([b], { session_key: "x", session_id: "x" }));
+      expect(screen.getAllByText("drawn")).toHaveLength(2);
+      expect(drawn).toContain("b");
+      expect(drawn).not.toContain("a");
+    } finally {
+      delete renderers.probe;
+    }
   });
 
   it("a decided card stays in its place as a receipt until cleared", async () => {

@@ -1,6 +1,7 @@
 import type { Client, Services } from "@banksman/client";
 import { useCallback, useSyncExternalStore } from "react";
 import { useApp, useAppState, useCards } from "../ui/context";
+import { soon } from "../ui/soon";
 import type { Api } from "./app";
 
 const AGAIN = 5_000; // ms between two looks of a screen that is about it
@@ -20,6 +21,7 @@ export class Beside {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private running: AbortController | undefined;
   private off: (() => void) | undefined;
+  private planned: (() => void) | undefined; // ends what is planned
 
   constructor(private readonly client: Client, private readonly api: Pick<Api, "call">) {}
 
@@ -31,7 +33,7 @@ export class Beside {
       if (c.status === "online") void this.look();
       else this.set(undefined);
     });
-    if (this.client.state.conn.status === "online" && (!this.running || every < SELDOM)) void this.look();
+    if (this.client.state.conn.status === "online" && (!this.running || every < SELDOM)) this.plan();
     return () => {
       this.listeners.delete(f);
       if (this.listeners.size > 0) return;
@@ -40,7 +42,14 @@ export class Beside {
     };
   }
 
+  /** What is drawn now comes first. */
+  private plan(): void {
+    this.planned?.();
+    this.planned = soon(() => void this.look());
+  }
+
   private stop(): void {
+    this.planned?.();
     this.running?.abort();
     this.running = undefined;
     clearTimeout(this.timer);

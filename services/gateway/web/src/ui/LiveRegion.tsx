@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 import { pendingCount, pendingKeys } from "@banksman/client";
 import { useAppState, useCards } from "./context";
+import { soon } from "./soon";
 
 /** Speaks politely, outside of the cards, so that it outlives each of them. */
 export function LiveRegion() {
@@ -17,12 +18,12 @@ export function LiveRegion() {
 export function useAttention(): void {
   const state = useAppState();
   const n = pendingCount(state);
-  useEffect(() => {
+  useEffect(() => soon(() => {
     document.title = n > 0 ? `(${n}) Banksman` : "Banksman";
     document.querySelector('link[rel="icon"]')?.setAttribute("href", n > 0 ? "/favicon-dot.svg" : "/favicon.svg");
     const nav = navigator as Navigator & { setAppBadge?: (n: number) => Promise<void>; clearAppBadge?: () => Promise<void> };
     void (n > 0 ? nav.setAppBadge?.(n) : nav.clearAppBadge?.())?.catch(() => undefined);
-  }, [n]);
+  }), [n]);
 }
 
 const SPOKEN_AT = [5 * 60_000, 60_000, 20_000]; // ms before a deadline
