@@ -283,6 +283,22 @@ func TestALinkIsNotEnoughForGraveRisks_B57(t *testing.T) {
 	take(t, got)
 }
 
+// A command of several parts is shown with each of them, as on a card.
+func TestALinkShowsEachPartOfACommand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.gateway()
+	g.user("ada", "approver")
+	n := s.notifier()
+	askFor(t, s.client("agents"), command("parts", "make test && bash -c 'rm -rf build/'"))
+	p := visit(t, g, "GET", pathOf(t, mint(t, n, g.open(1)[0].Key, "ada").URL), nil)
+	require.Equal(t, http.StatusOK, p.status)
+	require.Contains(t, p.text, "<li><code>make test</code>")
+	require.Contains(t, p.text, "then, if that worked")
+	require.Contains(t, p.text, "in its script, first")
+	require.Contains(t, p.text, "deletes files for good")
+}
+
 // Whose link it is has to have the right when the link is made and when it is used.
 func TestALinkGivesNoRight_B57_B56(t *testing.T) {
 	t.Parallel()

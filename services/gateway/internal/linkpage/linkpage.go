@@ -43,7 +43,7 @@ var pageText string
 var sheetText []byte
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"words": words, "at": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"words": words, "joint": func(j string) string { return joints[j] }, "at": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 }).Parse(pageText))
 
 // Options wire a Page. All are required.
@@ -216,6 +216,20 @@ func (p *Page) write(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // fails where nobody reads it
+}
+
+// joints tells how a part of a command comes after the one before.
+var joints = map[string]string{
+	"first":      "first",
+	"and":        "then, if that worked",
+	"or":         "only if that failed",
+	"then":       "then, in any case",
+	"pipe":       "fed with its output",
+	"background": "in the background",
+	"inside":     "runs before it, as a part of it",
+	"loop":       "again and again",
+	"branch":     "if it comes to that",
+	"function":   "when its function is called",
 }
 
 // words tells how it ended, for people.
