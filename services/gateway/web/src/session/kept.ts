@@ -79,7 +79,11 @@ export function useFiles(key: string): { files: Attachment[]; setFiles: (list: A
   }, [key]);
   const setFiles = (list: Attachment[]) => {
     setList(list);
-    saveFiles(key, list).then(() => setKept(true), () => setKept(list.length === 0));
+    saveFiles(key, list).then(() => setKept(true), () => {
+      setKept(list.length === 0);
+      // Fewer than were chosen would be sent unnoticed after a reload.
+      saveFiles(key, []).catch(() => undefined);
+    });
   };
   return { files, setFiles, ready, kept };
 }
