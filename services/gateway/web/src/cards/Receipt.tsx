@@ -64,7 +64,7 @@ export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProp
         </div>
       </div>
       {unsent !== "" && (
-        <div ref={box} className="ml-8 rounded-lg border border-line bg-sunk p-3 text-sm">
+        <div ref={box} className="ml-9 rounded-lg border border-line bg-sunk p-3 text-sm">
           <p className="font-medium">What you had written was not sent. It is still here:</p>
           <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
           <div className="mt-2 flex gap-2">

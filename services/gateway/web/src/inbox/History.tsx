@@ -1,4 +1,4 @@
-import { LoaderCircle, Search } from "lucide-react";
+import { ChevronDown, LoaderCircle, Search } from "lucide-react";
 import { type FormEvent, useCallback, useEffect, useId, useRef, useState } from "react";
 import type { DecisionSearch, Interaction, Item, Outcome } from "@banksman/client";
 import { isMe } from "@banksman/client";
@@ -84,7 +84,7 @@ export function History() {
           <Button type="submit" look="solid" disabled={!online} data-testid="history-search"><Search size={16} aria-hidden />Search</Button>
         </div>
         <details className="group" open={filtered || undefined}>
-          <summary className="inline-flex min-h-9 items-center rounded text-sm font-medium text-soft hover:text-ink max-md:min-h-11">Filters</summary>
+          <summary className="inline-flex min-h-9 items-center rounded text-sm font-medium text-soft hover:text-ink max-md:min-h-11 [&::-webkit-details-marker]:hidden"><ChevronDown size={16} aria-hidden className="mr-1.5 group-open:rotate-180" />Filters</summary>
           <div className="mt-2 grid gap-3 sm:grid-cols-3">
             <Field id={`${id}-outcome`} label="Outcome"><select id={`${id}-outcome`} data-testid="history-outcome" value={form.outcome} onChange={pick("outcome")} className={`${inputClass} min-h-11`}><option value="">Any</option>{OUTCOMES.map(([v, t]) => <option key={v} value={v}>{t}</option>)}</select></Field>
             <Field id={`${id}-kind`} label="Kind"><select id={`${id}-kind`} value={form.kind} onChange={pick("kind")} className={`${inputClass} min-h-11`}><option value="">Any</option><option value="approval">Approvals</option><option value="question">Questions</option><option value="form">Forms</option></select></Field>

@@ -128,9 +128,9 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
           </div>
         )}
       </div>
-      <div className="ml-auto flex flex-none items-center gap-2 max-md:w-full max-md:justify-between max-md:pl-10">
+      <div className="ml-auto flex flex-none items-center gap-2 max-md:w-full max-md:justify-between">
         {offer.may === "approve" && <Button small disabled={off} data-testid={`row-${summary.request_id}-deny`} onClick={deny}>Deny</Button>}
-        <Button small look="quiet" data-testid={`row-${summary.request_id}-open`} aria-label={`${offer.may === "look" ? "Review" : "Open"}: ${summary.headline}`} onClick={open}><Rows3 size={15} aria-hidden />{offer.may === "look" ? "Review" : "Open"}</Button>
+        <Button small look="quiet" data-testid={`row-${summary.request_id}-open`} className={offer.may === "approve" ? "" : "max-md:w-full max-md:border max-md:border-edge/60"} aria-label={`${offer.may === "look" ? "Review" : "Open"}: ${summary.headline}`} onClick={open}><Rows3 size={15} aria-hidden />{offer.may === "look" ? "Review" : "Open"}</Button>
         {offer.may === "approve" && <Button small look="solid" disabled={off} busy={busy} data-testid={`row-${summary.request_id}-approve`} onClick={allow}>Approve once</Button>}
       </div>
     </article>

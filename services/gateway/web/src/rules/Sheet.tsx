@@ -132,7 +132,7 @@ export default function Sheet({ summary, start, rule, onClose }: { summary: { ke
                 </div>}
                 <Cases title="Waits now, and the rule would decide it" none="Nothing else waits that it would decide." list={preview.pending ?? []} now={now}
                   pick={{ verb, chosen, set: (key, on) => setChosen((old) => { const next = new Set(old); if (on) next.add(key); else next.delete(key); return next; }), mine: rule ? "" : summary.key }} />
-                <Cases title={`Would have decided, of the last ${preview.looked} of this tool`} none={`Would have decided none of the last ${preview.looked} of this tool that you may see.`} list={preview.recent ?? []} now={now} />
+                <Cases title={`Would have decided, of the last ${preview.looked} of this tool`} none={preview.looked === 0 ? "Nothing was decided of this tool yet that you may see." : `Would have decided none of the last ${preview.looked} of this tool that you may see.`} list={preview.recent ?? []} now={now} />
                 <section>
                   <h3 className="text-sm font-semibold">{denies ? "Is not denied, and comes to you" : "Still comes to you"}</h3>
                   <ul className="mt-1.5 space-y-1 text-sm">

@@ -58,7 +58,7 @@ export function SessionView({ sessionKey }: { sessionKey: string }) {
   return (
     <div className="flex h-full min-h-0 flex-col">
       {session ? <Head session={session} /> : (
-        <header className="flex-none border-b border-line px-4 py-3 md:px-8"><h1 className="mx-auto max-w-3xl font-semibold">{state.snapshot === "loading" ? "Loading the session…" : isStarted(app, sessionKey) ? "New session" : "Unknown session"}</h1></header>
+        <header className="flex-none border-b border-line px-4 py-3 md:px-0"><h1 className="mx-auto max-w-3xl font-semibold md:px-8">{state.snapshot === "loading" ? "Loading the session…" : isStarted(app, sessionKey) ? "New session" : "Unknown session"}</h1></header>
       )}
       <div className="relative min-h-0 flex-1">
         <div ref={scroller} data-testid="transcript" className="h-full overflow-y-auto" tabIndex={0} role="log" aria-live="off" aria-label="Conversation"
@@ -145,8 +145,8 @@ function Head({ session }: { session: Session }) {
   const offered = modes.some((m) => m.value === (session.mode || "default")) ? modes : [...modes, { value: session.mode ?? "", label: session.mode ?? "", note: "" }];
   const onPhone = more ? "" : "max-md:hidden";
   return (
-    <header className="flex-none border-b border-line px-4 py-2.5 md:px-8">
-      <div className="mx-auto flex max-w-3xl flex-wrap items-center gap-x-3 gap-y-1.5">
+    <header className="flex-none border-b border-line px-4 py-2.5 md:px-0">
+      <div className="mx-auto flex max-w-3xl flex-wrap items-center gap-x-3 gap-y-1.5 md:px-8">
         <div className="min-w-0 flex-1 md:basis-48">
           <h1 className="line-clamp-2 font-semibold [overflow-wrap:anywhere]" title={sessionTitle(session)}>{sessionTitle(session)}</h1>
           <p className="truncate text-[13px] text-soft" title={session.cwd}>{[runtimeName(session.runtime), session.model, session.cwd].filter(Boolean).join(" · ")}</p>
