@@ -104,6 +104,33 @@ func TestPasskeyInTheBrowser(t *testing.T) {
 	p.see(testID("login-needed"))
 }
 
+// An invitation works once: a browser that could not keep what it brings does not
+// use it up. And a link to the page shows nobody's words but the page's.
+func TestAFullBrowserUsesUpNoInvitation(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := o.do("users", "invite", "vera", "--name", "Vera V.", "--role", "viewer", "--project", "*")
+	require.Zero(t, r.code, r.stderr)
+	p := newBrowser(t).open(o.url + "/signin.html?error=x&error_description=Call+555+0100")
+	p.holds(`document.querySelector("#problem").textContent !== ""`)
+	require.NotContains(t, p.text("#problem"), "555")
+
+	p.authenticator()
+	evaluate[bool](p, `(() => {
+		for (let n = 1 << 22; n > 0; n >>= 1) {
+			try { for (let i = 0; ; i++) localStorage.setItem("full" + n + "." + i, "x".repeat(n)); } catch {}
+		}
+		return true;
+	})()`)
+	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.TrimSpace(r.stdout)))
+	p.click("#ways button")
+	p.holds(`/has no room.*nothing was used up/.test(document.querySelector("#problem").textContent)`)
+	evaluate[bool](p, `(localStorage.clear(), true)`)
+	p.click("#ways button")
+	p.see(testID("principal"))
+	require.Equal(t, "Vera V.", p.text(testID("principal")))
+}
+
 func TestTokensFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -155,6 +155,29 @@ test("a notification is shown, decides once by its button, says who was first, a
   expect(product.output()).not.toContain(first.message.token!);
 });
 
+test("a device whose clock is wrong calls nothing over that is not, and says so of what is B-67 B-20", async ({ app, asker, service }) => {
+  const { page } = app;
+  await app.go("settings");
+  await turnOn(page);
+  const { deliver, worker } = await receiver(page);
+  await asker.ask(inSession(command("deploy", { expires_in: "5m" }), SESSION));
+  const first = await service.nth(1);
+  await worker.evaluate(() => {
+    const now = Date.now;
+    Date.now = () => now() + 600_000;
+  });
+  await deliver(first);
+  await expect.poll(() => notes(page)).toHaveLength(1);
+  const [note] = await notes(page);
+  expect(note).toMatchObject({ title: first.message.title, silent: false });
+  expect(note!.actions.slice(0, 2)).toEqual(["deny", "allow"]);
+
+  // What the server calls over as well.
+  const old = { ...first.message, until: Date.now() - 60_000 };
+  await deliver({ ...first, raw: JSON.stringify(old) });
+  await expect.poll(async () => (await notes(page)).map((n) => [n.title, n.silent, n.actions])).toEqual([[`Too late: ${first.message.title}`, true, ["review"]]]);
+});
+
 test("a browser is asked for notifications only at a press, and says why it cannot", async ({ page, app }) => {
   await page.addInitScript(() => {
     (window as unknown as { asked: number }).asked = 0;

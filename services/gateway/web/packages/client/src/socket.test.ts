@@ -161,6 +161,16 @@ describe("socket", () => {
     s.close();
   });
 
+  it("B-27: a silent link is noticed although the clock was set back meanwhile", () => {
+    const s = make();
+    const ws = up(s);
+    vi.setSystemTime(Date.now() - 3_600_000);
+    vi.advanceTimersByTime(75_000);
+    expect(ws.closedWith).toBe(3002);
+    expect(sockets.length).toBeGreaterThan(1);
+    s.close();
+  });
+
   it("B-27: a line on which nothing ever came, not even a hello, is given up sooner", () => {
     const s = make();
     last().onopen?.();
@@ -183,6 +193,12 @@ describe("token", () => {
     expect(takeLoginToken()).toBe("abc-_1");
     expect(location.hash).toBe("");
     expect(takeLoginToken()).toBeNull();
+  });
+
+  it("a login link that was cut in its middle is taken as it is: the page opens and says so", () => {
+    location.hash = "#login=abc%";
+    expect(takeLoginToken()).toBe("abc%");
+    expect(location.hash).toBe("");
   });
 
   it("a broken session is none, and only the server says that one has expired", () => {

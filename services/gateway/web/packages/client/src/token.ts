@@ -50,5 +50,9 @@ export function takeLoginToken(): string | null {
   const m = /^#login=(.+)$/.exec(location.hash);
   if (!m) return null;
   history.replaceState(null, "", location.pathname + location.search);
-  return decodeURIComponent(m[1]!);
+  try {
+    return decodeURIComponent(m[1]!);
+  } catch {
+    return m[1]!; // the server says that it is none
+  }
 }

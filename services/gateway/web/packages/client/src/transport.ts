@@ -49,7 +49,7 @@ export abstract class Link implements Transport {
   private attempt = 0;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private watch: ReturnType<typeof setInterval> | undefined;
-  private heardAt = 0;
+  private heardAt = { ticks: 0, wall: 0 };
   private closed = true;
   private dialled = false;
   /** Whether hello has come. */
@@ -94,7 +94,7 @@ export abstract class Link implements Transport {
   }
 
   protected heard(): void {
-    this.heardAt = Date.now();
+    this.heardAt = { ticks: performance.now(), wall: Date.now() };
   }
 
   protected frames(list: unknown[]): void {
@@ -147,7 +147,9 @@ export abstract class Link implements Transport {
   }
 
   private checkSilence(limit: number): void {
-    if (!this.dialled || Date.now() - this.heardAt <= limit) return;
+    // One of them stands still while the machine sleeps, the other may be set back.
+    const silence = Math.max(performance.now() - this.heardAt.ticks, Date.now() - this.heardAt.wall);
+    if (!this.dialled || silence <= limit) return;
     this.drop(CLOSE_STALE);
     this.lost();
   }
