@@ -209,6 +209,26 @@ test("the elements in the other states, in a plain page: sending, unsure, lost, 
   });
 });
 
+test("of two elements one speaks to screen readers, and the other takes over when it leaves B-77", async ({ app, product, asker, site }) => {
+  const { page } = app;
+  await visit(app, product, site, "html");
+  await expect(page.locator("#count")).toHaveText("0");
+  await page.evaluate(() => {
+    const one = document.querySelector("banksman-inbox")! as HTMLElement & { token: string };
+    const two = document.createElement("banksman-inbox") as typeof one;
+    two.setAttribute("src", one.getAttribute("src")!);
+    two.token = one.token;
+    one.after(two);
+  });
+  await expect(page.getByTestId("inbox")).toHaveCount(2);
+  await expect(app.live).toHaveCount(1);
+  await page.evaluate(() => document.querySelector("banksman-inbox")!.remove());
+  await expect(page.getByTestId("inbox")).toHaveCount(1);
+  await expect(app.live).toHaveCount(1);
+  await asker.ask(inSession(command("deploy"), SESSION));
+  await expect(app.live).toHaveText(/New request: Build agent /);
+});
+
 test("what is half written in an element survives a reload of its page and a lost race B-17 B-25 D1-40", async ({ app, product, asker, site }) => {
   const { request } = kind("question");
   const asked = await asker.ask(inSession(request, SESSION));

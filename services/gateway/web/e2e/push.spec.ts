@@ -155,7 +155,7 @@ test("a notification is shown, decides once by its button, says who was first, a
   expect(product.output()).not.toContain(first.message.token!);
 });
 
-test("a device whose clock is wrong calls nothing over that is not, and says so of what is B-67 B-20", async ({ app, asker, service }) => {
+test("a device whose clock is wrong calls nothing over that is not, and says so of what is B-20", async ({ app, asker, service }) => {
   const { page } = app;
   await app.go("settings");
   await turnOn(page);

@@ -142,15 +142,38 @@ describe("announcements", () => {
     expect(region.closest("article")).toBeNull();
   });
 
+  it("B-77: what is said at the same time is all said, and stands until it was heard", () => {
+    vi.useFakeTimers();
+    const a = bash("a");
+    const b = bash("b", "ls", { headline: "build-7 wants more" });
+    const h = online([a]);
+    const { push } = mount(h);
+    const said = () => [...screen.getByTestId("live-region").children].map((p) => p.textContent);
+    act(() => void vi.advanceTimersByTime(1000));
+    // One ends and another comes, in the same frame; and a terminal asks, in the same batch.
+    push(
+      processState([b], { closed: [closed(a, "expired")] }),
+      { type: "cli_login", code: "c", name: "laptop", requested_at: at(0), expires_at: at(600) },
+    );
+    const first = ["build-7 wants to run a shell command: expired, nobody answered.", "New request: build-7 wants more.", "A terminal asks to sign in as you."];
+    expect(said()).toEqual(first);
+    act(() => void vi.advanceTimersByTime(500));
+    push(processState([], { closed: [closed(b, "denied")] }));
+    expect(said()).toEqual([...first, "build-7 wants more: denied."]);
+    act(() => void vi.advanceTimersByTime(1000));
+    expect(said()).toEqual(["build-7 wants more: denied."]);
+  });
+
   it("the time left is spoken at 5 min, 1 min and 20 s only", () => {
     vi.useFakeTimers();
     const h = online([bash("a", "ls", { expires_at: new Date(Date.now() + 360_000).toISOString() })]);
     mount(h);
     const heard: string[] = [];
     for (let s = 0; s < 360; s++) {
-      const before = h.app.store.get().spoken.n;
+      const before = h.app.store.get().spoken.at(-1)!.n;
       act(() => vi.advanceTimersByTime(1000));
-      if (h.app.store.get().spoken.n > before) heard.push(h.app.store.get().spoken.text.split(" left")[0]!);
+      const said = h.app.store.get().spoken.at(-1)!;
+      if (said.n > before) heard.push(said.text.split(" left")[0]!);
     }
     expect(heard).toEqual(["5 min", "1 min", "20 seconds"]);
   });

@@ -6,13 +6,22 @@ import { soon } from "./soon";
 /** Speaks politely, outside of the cards, so that it outlives each of them. */
 export function LiveRegion() {
   const { spoken } = useAppState();
+  const last = spoken.at(-1)?.n ?? 0;
+  const [heard, setHeard] = useState(last);
+  useEffect(() => {
+    const timer = setTimeout(() => setHeard(last), LINGER);
+    return () => clearTimeout(timer);
+  }, [last]);
+  // Each is a node of its own: what is said at the same time is all heard, and an
+  // equal text twice is spoken twice.
   return (
-    <div data-testid="live-region" role="status" aria-live="polite" aria-atomic="true" className="sr-only">
-      {/* An equal text twice must be spoken twice. */}
-      {spoken.text}{spoken.n % 2 === 1 ? "\u00a0" : ""}
+    <div data-testid="live-region" role="status" aria-live="polite" aria-atomic="false" aria-relevant="additions" className="sr-only">
+      {spoken.filter((x) => x.n > heard || x.n === last).map((x) => <p key={x.n}>{x.text}</p>)}
     </div>
   );
 }
+
+const LINGER = 1000; // ms that a text stands before another may take its place
 
 /** How many wait, in the tab's title, its icon and the app's badge. */
 export function useAttention(): void {

@@ -246,12 +246,11 @@ describe("reducer", () => {
 
     it("only what is newer than all that was known is a new request", () => {
       const s = run([hello(), cut([...frame.slice(0, 100), all[200]!], 201)]);
-      const n = s.spoken.n;
+      const n = s.spoken.at(-1)!.n;
       const slid = run([processState([...frame.slice(1, 102), all[200]!], { pending_count: 200, closed: [closed(frame[0]!, "allowed")] })], s);
-      expect(slid.spoken.text).toBe(`${frame[0]!.headline}: approved.`);
-      expect(slid.spoken.n).toBe(n + 1);
+      expect(slid.spoken.at(-1)).toEqual({ n: n + 1, text: `${frame[0]!.headline}: approved.` });
       const came = run([processState([...frame.slice(1, 102), bash("late", "ls", { created_at: at(901), headline: "late" })], { pending_count: 201 })], slid);
-      expect(came.spoken.text).toBe("New request: late.");
+      expect(came.spoken.at(-1)!.text).toBe("New request: late.");
     });
   });
 

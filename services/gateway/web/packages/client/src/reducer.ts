@@ -3,7 +3,7 @@
 import { clockOffset } from "./timing.ts";
 import type { ConnStatus } from "./transport.ts";
 import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "./wire.ts";
-import { type Item, order, pendingCount, type Session, type State } from "./state.ts";
+import { type Item, MAX_SPOKEN, order, pendingCount, type Session, type State } from "./state.ts";
 import { applyEvents, emptyTranscript } from "./transcript.ts";
 
 export type Action =
@@ -345,7 +345,7 @@ function addAck(trail: Ack[], ack: Ack): Ack[] {
 }
 
 function say(s: State, text: string): State {
-  return { ...s, spoken: { n: s.spoken.n + 1, text } };
+  return { ...s, spoken: [...s.spoken, { n: (s.spoken.at(-1)?.n ?? 0) + 1, text }].slice(-MAX_SPOKEN) };
 }
 
 function unique(keys: string[]): string[] {

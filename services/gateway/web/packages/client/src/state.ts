@@ -53,6 +53,14 @@ export interface Transcript {
   next: number; // names entries
 }
 
+export interface Spoken {
+  n: number;
+  text: string;
+}
+
+/** What a batch of frames has to say beyond this is more than anybody listens to. */
+export const MAX_SPOKEN = 10;
+
 export interface State {
   conn: ConnStatus;
   /** The server's clock minus ours, in milliseconds. */
@@ -78,8 +86,8 @@ export interface State {
   history: { state: "idle" | "loading" | "ready" | "failed"; keys: string[] };
   cliLogins: { code: string; name: string }[];
   signedIn: { name: string; via: string; at: string } | null;
-  /** The last words for the live region; n makes equal texts distinct. */
-  spoken: { n: number; text: string };
+  /** The last words for the live region, oldest first, MAX_SPOKEN at most; n counts them. */
+  spoken: Spoken[];
 }
 
 export const initialState: State = {
@@ -100,7 +108,7 @@ export const initialState: State = {
   history: { state: "idle", keys: [] },
   cliLogins: [],
   signedIn: null,
-  spoken: { n: 0, text: "" },
+  spoken: [],
 };
 
 /** All that waits, in all sessions, oldest first. */

@@ -79,18 +79,19 @@ abstract class BanksmanElement extends HTMLElement {
   private begin(): void {
     if (this.leave || !this.isConnected) return;
     let release: () => void = () => undefined;
-    if (this.ownClient) this.link = { client: this.ownClient, presence: new Presence(this.ownClient), gateway: this.getAttribute("src") ?? "", speaker: undefined };
+    if (this.ownClient) this.link = { client: this.ownClient, presence: new Presence(this.ownClient), gateway: this.getAttribute("src") ?? "", speakers: new Set() };
     else {
       const got = acquire({ src: this.getAttribute("src") ?? "", token: this.token, transport: this.getAttribute("transport") ?? "" });
       this.link = got.link;
       release = got.release;
     }
     const { link } = this;
-    link.speaker ??= this;
+    link.speakers.add(this.turn);
     const off = link.client.on("closed", (item) => this.tellDecided(item));
     this.leave = () => {
       off();
-      if (link.speaker === this) link.speaker = undefined;
+      link.speakers.delete(this.turn);
+      first(link.speakers)?.(); // it may have become the one that speaks
       release();
     };
     const shadow = this.shadowRoot ?? this.attachShadow({ mode: "open" });
@@ -125,12 +126,14 @@ abstract class BanksmanElement extends HTMLElement {
     this.drawn.render(
       <StrictMode>
         <CardsContext value={cards}>
-          <View itemKey={this.itemKey()} gateway={gateway} speaks={link.speaker === this} />
+          <View itemKey={this.itemKey()} gateway={gateway} speaks={first(link.speakers) === this.turn} />
           <Count tell={this.tellPending} />
         </CardsContext>
       </StrictMode>,
     );
   }
+
+  private readonly turn = (): void => this.draw();
 
   private readonly tellPending = (count: number): void => {
     this.tell("banksman-pending", { count });
@@ -147,6 +150,10 @@ abstract class BanksmanElement extends HTMLElement {
   private tell(type: string, detail: object): void {
     this.dispatchEvent(new CustomEvent(type, { detail, bubbles: true, composed: true }));
   }
+}
+
+function first<T>(set: Set<T>): T | undefined {
+  return set.values().next().value;
 }
 
 /** All that waits, as an inbox. */

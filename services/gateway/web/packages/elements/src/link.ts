@@ -7,8 +7,8 @@ export interface Link {
   presence: Presence;
   /** Of the gateway's own page, for links; empty where this page is its. */
   gateway: string;
-  /** Who speaks for this client to screen readers: one is enough. */
-  speaker: unknown;
+  /** Each draws an element anew. The first of them speaks for this client to screen readers: one is enough. */
+  speakers: Set<() => void>;
 }
 
 interface Shared extends Link {
@@ -38,7 +38,7 @@ export function acquire(w: Where): { link: Link; release: () => void } {
     const token = () => w.token || (sameServer ? own.get() : null);
     const o = { gateway, token };
     const client = new Client({ transport: w.transport === "http" ? new HttpTransport(o) : new WebSocketTransport(o), storage });
-    s = { client, presence: new Presence(client), gateway, speaker: undefined, users: 0 };
+    s = { client, presence: new Presence(client), gateway, speakers: new Set(), users: 0 };
     shared.set(name, s);
     client.start();
   }
