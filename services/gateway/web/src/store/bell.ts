@@ -40,6 +40,7 @@ export class Bell {
       return;
     }
     if (f.type !== "process_state") return;
+    for (const c of f.closed ?? []) this.known.delete(c.key);
     const news = (f.pending_requests ?? []).filter((s) => !this.known.has(s.key));
     for (const s of news) this.known.add(s.key);
     const now = (this.o.now ?? Date.now)() + this.client.state.offset;

@@ -1,4 +1,4 @@
-import { Drafts, type KeyValue, memoryStorage } from "./drafts.ts";
+import { Drafts, isEmpty, type KeyValue, memoryStorage } from "./drafts.ts";
 import { Emitter } from "./emitter.ts";
 import { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
 import type { Action } from "./reducer.ts";
@@ -24,6 +24,13 @@ export type Command = Omit<ClientFrame, "type" | "ref"> & { type: Exclude<Client
 export const UNSURE_AFTER = 5_000;
 /** A worker has this long to take a command. Milliseconds. */
 export const COMMAND_LIMIT = 20_000;
+
+/** So much of what has ended is kept at least, and twice as much at most, beside what is held. */
+const ENDED = 300;
+/** So many ended sessions are kept, as a gateway does; and a tenth more at most. */
+const OVER = 2000;
+/** So many transcripts are kept of sessions that nobody follows any more. */
+const LEFT = 5;
 
 /** How much of what waits is asked for at once. */
 const LIST = 1000;
@@ -70,6 +77,8 @@ export class Client extends Emitter<ClientEvents> {
   private readonly waiting = new Map<string, Waiting>(); // by ref
   private readonly followed = new Map<string, number>();
   private readonly asked = new Map<string, string>(); // ref of a subscribe frame -> session
+  private readonly held = new Map<string, number>(); // by key
+  private left: string[] = []; // sessions whose transcript nobody follows, the last one last
   private readonly refusals = new Map<string, { n: number; timer: ReturnType<typeof setTimeout> | undefined }>(); // by session
   /** How much was missing, and waited, when what waits was listed last. */
   private listed: { lack: number; total: number } | undefined;
@@ -127,6 +136,19 @@ export class Client extends Emitter<ClientEvents> {
 
   item(key: string): Item | undefined {
     return this.state.items[key];
+  }
+
+  /** Keeps an item in the state although it ended long ago, until the returned function is called: somebody looks at it. */
+  hold(key: string): () => void {
+    this.held.set(key, (this.held.get(key) ?? 0) + 1);
+    let over = false;
+    return () => {
+      if (over) return;
+      over = true;
+      const left = this.held.get(key)! - 1;
+      if (left > 0) this.held.set(key, left);
+      else this.held.delete(key);
+    };
   }
 
   /**
@@ -221,6 +243,7 @@ export class Client extends Emitter<ClientEvents> {
     const n = this.followed.get(session) ?? 0;
     this.followed.set(session, n + 1);
     if (n === 0) {
+      this.left = this.left.filter((x) => x !== session);
       this.dispatch({ kind: "subscribe", session });
       this.subscribe(session);
     }
@@ -237,6 +260,8 @@ export class Client extends Emitter<ClientEvents> {
       this.followed.delete(session);
       this.forget(session);
       this.transport.send({ type: "unsubscribe", session_id: session });
+      this.left.push(session);
+      if (this.left.length > LEFT) this.dispatch({ kind: "forget", transcripts: this.left.splice(0, this.left.length - LEFT) });
     };
     o.signal?.addEventListener("abort", end);
     return end;
@@ -285,7 +310,20 @@ export class Client extends Emitter<ClientEvents> {
       if (f.type === "receipt") this.receipt(f);
       this.emit("frame", f);
     }
+    this.forgetEnded();
     this.fetchMissing();
+  }
+
+  /** A page is open for days: of what has ended it keeps the newest, what is looked at, and what has unsent words. */
+  private forgetEnded(): void {
+    const { items, sessions } = this.state;
+    const ended = Object.entries(items).filter(([, i]) => i.closed);
+    if (ended.length > 2 * ENDED) {
+      const old = oldest(ended, ([, i]) => i.decision?.decided_at ?? i.summary.created_at, ended.length - ENDED).map(([key]) => key);
+      this.dispatch({ kind: "forget", items: old.filter((key) => !this.held.has(key) && isEmpty(this.drafts.load(key))) });
+    }
+    const over = Object.entries(sessions).filter(([key, x]) => x.pendingCount === 0 && (x.state === "dead" || x.runtime === "program") && !this.followed.has(key));
+    if (over.length > 1.1 * OVER) this.dispatch({ kind: "forget", sessions: oldest(over, ([, x]) => x.state_changed_at, over.length - OVER).map(([key]) => key) });
   }
 
   private receipt(r: Receipt): void {
@@ -421,6 +459,10 @@ function lacking(s: State): { lack: number; total: number } | undefined {
   const sessions = Object.values(s.sessions);
   if (!sessions.some((x) => x.cut)) return undefined;
   return { lack: sessions.reduce((n, x) => n + Math.abs(x.pendingCount - x.pending.length), 0), total: pendingCount(s) };
+}
+
+function oldest<T>(list: T[], when: (x: T) => string, n: number): T[] {
+  return list.sort((a, b) => (when(a) < when(b) ? -1 : 1)).slice(0, n);
 }
 
 /** The receipt that the gateway would give for what is known to be decided. */

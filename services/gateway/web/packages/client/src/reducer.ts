@@ -22,6 +22,8 @@ export type Action =
   | { kind: "cli-logins"; requests: { code: string; name: string }[] }
   | { kind: "cli-login-done"; code: string }
   | { kind: "signed-in-seen" }
+  /** What is over and done with, by key. */
+  | { kind: "forget"; items?: readonly string[]; sessions?: readonly string[]; transcripts?: readonly string[] }
   | { kind: "say"; text: string };
 
 export function reduce(s: State, a: Action): State {
@@ -64,8 +66,25 @@ export function reduce(s: State, a: Action): State {
     }
     case "cli-login-done": return { ...s, cliLogins: s.cliLogins.filter((r) => r.code !== a.code) };
     case "signed-in-seen": return { ...s, signedIn: null };
+    case "forget": return forget(s, new Set(a.items), new Set(a.sessions), new Set(a.transcripts));
     case "say": return say(s, a.text);
   }
+}
+
+function forget(s: State, items: ReadonlySet<string>, sessions: ReadonlySet<string>, transcripts: ReadonlySet<string>): State {
+  const next = { ...s, sessions: without(s.sessions, sessions), transcripts: without(s.transcripts, transcripts) };
+  if (items.size === 0) return next;
+  return {
+    ...next,
+    items: without(s.items, items),
+    sends: without(s.sends, items),
+    refs: Object.fromEntries(Object.entries(s.refs).filter(([, key]) => !items.has(key))),
+    history: { ...s.history, keys: s.history.keys.filter((key) => !items.has(key)) },
+  };
+}
+
+function without<T>(all: Record<string, T>, keys: ReadonlySet<string>): Record<string, T> {
+  return keys.size === 0 ? all : Object.fromEntries(Object.entries(all).filter(([key]) => !keys.has(key)));
 }
 
 function frame(s: State, f: InFrame, now: number): State {
