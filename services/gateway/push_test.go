@@ -247,6 +247,48 @@ func TestTheButtonOfANotification_B57_invariant1_invariant5(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
+// What was told before a browser was signed out or taken away may lie there still: its
+// button decides nothing, on any gateway. What is told later counts.
+func TestSigningOutEndsTheButtonsOfNotifications_B57(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g, other := s.gateway(), s.gateway()
+	n := s.notifier()
+	got := askFor(t, s.client("agents"), command("k1", "make test"))
+	ix := g.open(1)[0]
+	button := func() string {
+		t.Helper()
+		var out wire.TicketReply
+		require.NoError(t, n.Call(t.Context(), wire.VerbTicket, wire.TicketCall{Key: ix.Key, People: []string{"owner"}, Recipient: "ada", Channel: "browser", Via: wire.TicketPush}, &out))
+		return out.Token
+	}
+	press := func(token string) (int, string) {
+		code, raw := other.call("POST", "/api/push/decision", "", encode(t, wire.TicketUse{Token: token, Decision: "allow"}))
+		return code, string(raw)
+	}
+	code, raw := g.call("POST", "/api/push", g.token, encode(t, subscription(t, "https://push.example.com/1")))
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	code, raw = g.call("POST", "/api/push", g.token, encode(t, subscription(t, "https://push.example.com/2")))
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	refused := func(token string) {
+		t.Helper()
+		code, said := press(token)
+		require.Equal(t, http.StatusForbidden, code)
+		require.Contains(t, said, "signed out since")
+	}
+	told := button()
+	code, raw = g.call("DELETE", "/api/push/"+browsers(t, n, "owner")[0].ID, g.token, "")
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	refused(told)
+	told = button()
+	code, raw = g.call("POST", "/api/logout", g.token, "{}")
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	refused(told)
+	code, said := press(button())
+	require.Equal(t, http.StatusOK, code, said)
+	require.Equal(t, hitl.Allowed, take(t, got).Decision.Outcome)
+}
+
 // A button of a chat decides once, in the name of whoever of its people pressed it; what
 // is grave or long is denied by it at most.
 func TestTheButtonOfAChat_B57_invariant1_invariant5(t *testing.T) {

@@ -91,6 +91,18 @@ func (d *Desk) decide(w http.ResponseWriter, r *http.Request) {
 	}
 	u := ticket.Use{Token: in.Token, Via: wire.TicketPush, AsTold: true, From: socket.From(r)}
 	u.Decision = in.Decision
+	// What is no ticket is refused below, with the words for it.
+	if t, err := d.Tickets.Read(r.Context(), in.Token); err == nil && t.Via == wire.TicketPush {
+		counts, err := d.Counts(r.Context(), t.People[0], t.CreatedAt)
+		if err != nil {
+			d.answer(w, nil, err)
+			return
+		}
+		if !counts {
+			httpjson.Fail(w, http.StatusForbidden, string(hitl.Forbidden), "a browser was signed out since this was told, so its button counts no more: open it")
+			return
+		}
+	}
 	rec := d.Tickets.Decide(r.Context(), u)
 	if status := httpjson.StatusOf(rec.Status); status != http.StatusOK {
 		httpjson.Write(w, status, wire.Error{Code: string(rec.Status), Error: rec.Error, Fields: rec.Fields, Decision: rec.Decision})

@@ -87,6 +87,9 @@ type browser struct {
 type list struct {
 	V        int       `json:"v"`
 	Browsers []browser `json:"browsers"`
+	// Since is when a browser was last signed out or taken away: what was told before it
+	// may lie there still, and its buttons count no more.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Open binds the bucket, and forgets from now on the browsers of sign-ins that are ended.
@@ -192,8 +195,16 @@ func (s *Store) Remove(ctx context.Context, sess *auth.Session, name string) err
 		if len(l.Browsers) == n {
 			return ErrUnknown
 		}
+		l.Since = s.now().UTC()
 		return nil
 	})
+}
+
+// Counts reports whether a button counts that a person was told at a time, in whichever
+// browser: nobody knows in which it is pressed.
+func (s *Store) Counts(ctx context.Context, person string, told time.Time) (bool, error) {
+	l, _, err := s.read(ctx, person)
+	return told.After(l.Since), err
 }
 
 // leave forgets the browsers of a person whose sign-ins have been ended. Where that fails
@@ -208,6 +219,7 @@ func (s *Store) leave(ctx context.Context, person string, ended func(session str
 		if len(l.Browsers) == n {
 			return ErrUnknown
 		}
+		l.Since = s.now().UTC()
 		return nil
 	})
 	if errors.Is(err, ErrUnknown) {
@@ -255,7 +267,7 @@ func (s *Store) Targets(ctx context.Context, tenant, person string, gone []strin
 	if err != nil {
 		return out, err
 	}
-	drop := map[string]bool{}
+	drop, left := map[string]bool{}, false
 	for _, b := range l.Browsers {
 		name := id(b.Endpoint)
 		if slices.Contains(gone, name) {
@@ -265,7 +277,7 @@ func (s *Store) Targets(ctx context.Context, tenant, person string, gone []strin
 		if s.now().Before(b.Ends) {
 			_, err := s.o.Auth.CheckHash(ctx, b.Session)
 			if errors.Is(err, auth.ErrUnknown) { // signed out before its time
-				drop[b.Endpoint] = true
+				drop[b.Endpoint], left = true, true
 				continue
 			}
 			if err != nil {
@@ -277,6 +289,9 @@ func (s *Store) Targets(ctx context.Context, tenant, person string, gone []strin
 	if len(drop) > 0 {
 		err = s.change(ctx, person, func(l *list) error {
 			l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return drop[b.Endpoint] })
+			if left {
+				l.Since = s.now().UTC()
+			}
 			return nil
 		})
 		s.log.Info("browsers forgotten", "person", person, "browsers", len(drop), "error", err)
