@@ -108,12 +108,14 @@ type Caller struct {
 // accounts and keys: write the plan once, copy the data directory (without the
 // store) to the others, and write it there again with their own ServerName.
 type Cluster struct {
-	Name       string   `json:"name"`
-	ServerName string   `json:"server_name"` // unique in the cluster
-	Host       string   `json:"host"`        // default Plan.Host
-	Port       int      `json:"port"`
-	Routes     []string `json:"routes"` // nats://host:port of the other nodes
-	// User and Password are what nodes show each other. Needed as soon as the
+	Name       string `json:"name"`
+	ServerName string `json:"server_name"` // unique in the cluster
+	Host       string `json:"host"`        // default Plan.Host
+	Port       int    `json:"port"`
+	// Routes are nats://user:password@host:port of the other nodes. What a node shows
+	// them is what stands there, and nothing else.
+	Routes []string `json:"routes"`
+	// User and Password are what a node asks of the others. Needed as soon as the
 	// cluster listens beyond loopback, because a node may do anything.
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`

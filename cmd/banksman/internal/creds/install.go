@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/banksman/banksman/pkg/natsd"
@@ -69,11 +72,6 @@ func write(plan natsd.Plan, nodes []string, clusterPort int, installs []string) 
 // plan.
 func cluster(plan natsd.Plan, node string, nodes []string, port int) (*natsd.Cluster, error) {
 	c := &natsd.Cluster{Name: "banksman", ServerName: node, Host: plan.Host, Port: port, User: "node"}
-	for _, n := range nodes {
-		if n != node {
-			c.Routes = append(c.Routes, fmt.Sprintf("nats://%s:%d", n, port))
-		}
-	}
 	file := filepath.Join(plan.Dir, "nats", "cluster-password")
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,6 +82,12 @@ func cluster(plan natsd.Plan, node string, nodes []string, port int) (*natsd.Clu
 		err = replace(file, raw)
 	}
 	c.Password = string(raw)
+	for _, n := range nodes {
+		if n != node {
+			route := url.URL{Scheme: "nats", User: url.UserPassword(c.User, c.Password), Host: net.JoinHostPort(n, strconv.Itoa(port))}
+			c.Routes = append(c.Routes, route.String())
+		}
+	}
 	return c, err
 }
 

@@ -2,11 +2,15 @@ package creds_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/creds"
@@ -79,8 +83,8 @@ func TestInstallOfACluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(conf), fmt.Sprintf(`server_name: "nats-%d"`, i))
 		require.Contains(t, string(conf), string(password))
-		require.NotContains(t, string(conf), fmt.Sprintf("nats://nats-%d:", i), "no node of its own")
-		require.Equal(t, 2, strings.Count(string(conf), "nats://nats-"))
+		require.NotContains(t, string(conf), fmt.Sprintf("@nats-%d:", i), "no node of its own")
+		require.Equal(t, 2, strings.Count(string(conf), "nats://node:"+string(password)+"@nats-"))
 		own, err := os.ReadFile(fmt.Sprintf("%s/%d/accounts.conf", out, i))
 		require.NoError(t, err)
 		require.Equal(t, string(accounts), string(own))
@@ -88,4 +92,44 @@ func TestInstallOfACluster(t *testing.T) {
 	before := tree(t, out)
 	mustRun(t, dir, args...)
 	require.Equal(t, before, tree(t, out))
+}
+
+// Servers that start from what the nodes got let each other in. Their names lead
+// nowhere here, so each server's address is taken for its name.
+func TestNodesOfAnInstalledClusterLetEachOtherIn(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), t.TempDir()
+	var args []string
+	for i := range 3 {
+		args = append(args, "--node", fmt.Sprintf("nats-%d", i), "--install", fmt.Sprintf("nats-%d=%s/%d", i, out, i))
+	}
+	mustRun(t, dir, append(args, "--host", "127.0.0.1", "--port", "4222", "--store", out+"/store", "--url", "nats://nats-0:4222")...)
+	at := map[string]string{}
+	for i := range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		at[fmt.Sprintf("nats-%d", i)] = l.Addr().String()
+		require.NoError(t, l.Close())
+	}
+	var nodes []*server.Server
+	for i := range 3 {
+		opts, err := server.ProcessConfigFile(fmt.Sprintf("%s/%d/server.conf", out, i))
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(at[opts.ServerName])
+		require.NoError(t, err)
+		opts.Cluster.Port, err = strconv.Atoi(port)
+		require.NoError(t, err)
+		for _, r := range opts.Routes {
+			r.Host = at[r.Hostname()]
+		}
+		opts.Port, opts.StoreDir, opts.NoSigs = -1, t.TempDir(), true
+		s, err := server.NewServer(opts)
+		require.NoError(t, err)
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		nodes = append(nodes, s)
+	}
+	for _, s := range nodes {
+		require.Eventually(t, func() bool { return s.NumRemotes() == 2 }, patience, 20*time.Millisecond, "%s lets two others in", s.Name())
+	}
 }
