@@ -87,6 +87,18 @@ func TestClusterFileHasThreeServersAndThreeCopies(t *testing.T) {
 	}
 }
 
+// Docker starts no container that may use more processors than the host has.
+func TestComposeFilesStartOnSmallHosts(t *testing.T) {
+	t.Parallel()
+	for cpus, env := range map[types.NanoCPUs][]string{2: nil, 1: {"BANKSMAN_CPUS=1"}} {
+		for _, more := range []string{"deploy/compose.cluster.yml", "deploy/compose.observe.yml"} {
+			for _, s := range project(t, env, "docker-compose.yml", more).Services {
+				require.LessOrEqual(t, s.Deploy.Resources.Limits.NanoCPUs, cpus, "%s of %s", s.Name, more)
+			}
+		}
+	}
+}
+
 // What stands beside the team for its operators: reachable from this host alone, and
 // nobody's password is in it.
 func TestObserveFileIsHardened(t *testing.T) {
