@@ -118,7 +118,7 @@ type OIDC = issuer.Options
 // running wild for days before the streams are full. What one owner may tell of its
 // sessions in the 30 days that are kept fits the stream of it.
 func DefaultQuota() Quota {
-	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayTalk: 1 << 30, DayRefusals: 1000}
+	return Quota{Open: 5000, OpenBytes: 128 << 20, DayBytes: 1 << 30, DayTalk: 1 << 30, Sessions: 5000, DayRefusals: 1000}
 }
 
 // Gateway is a running gateway.

@@ -54,11 +54,12 @@ func set(g *Gateway) (fs *settings.Set, finish func(stderr io.Writer) error) {
 	fs.Int64Var(&mib, "quota-open-mib", quota.OpenBytes>>20, "`MiB` that an owner's open requests may have together; 0: no limit")
 	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
 	fs.Int64Var(&talkMib, "quota-conversation-mib", quota.DayTalk>>20, "`MiB` of conversation, states and receipts an owner may store a day; 0: no limit")
+	fs.IntVar(&quota.Sessions, "quota-sessions", quota.Sessions, "`sessions` of an owner that may live at a time; 0: no limit")
 	fs.StringVar(&o.PersonName, "person", "", "`name` of who signs in (default: this user's)")
 	fs.StringVar(&o.TestLogin, "test-login", "", "for tests only: write a session token to this `file`")
 	fs.BoolVar(&g.Login, "login", false, "print a login link at the start")
 	return fs, func(stderr io.Writer) (err error) {
-		if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 {
+		if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 || quota.Sessions < 0 {
 			return errors.New("-quota-...: a limit must not be negative")
 		}
 		quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20

@@ -58,7 +58,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	require.Equal(t, []string{"/data", "banksman decide"}, o.Critical)
 	require.Equal(t, "/src", o.DefaultCwd)
 	require.Equal(t, "Ada", o.PersonName)
-	require.Equal(t, &gateway.Quota{Open: 7, OpenBytes: 2 << 20, DayTalk: gateway.DefaultQuota().DayTalk, DayRefusals: gateway.DefaultQuota().DayRefusals}, o.Quota)
+	require.Equal(t, &gateway.Quota{Open: 7, OpenBytes: 2 << 20, DayTalk: gateway.DefaultQuota().DayTalk, Sessions: gateway.DefaultQuota().Sessions, DayRefusals: gateway.DefaultQuota().DayRefusals}, o.Quota)
 	require.NotNil(t, o.Logger)
 }
 

@@ -48,6 +48,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 	fs.Int64Var(&mib, "quota-open-mib", quota.OpenBytes>>20, "`MiB` that an owner's open requests may have together; 0: no limit")
 	fs.Int64Var(&dayMib, "quota-day-mib", quota.DayBytes>>20, "`MiB` of requests an owner may send a day; 0: no limit")
 	fs.Int64Var(&talkMib, "quota-conversation-mib", quota.DayTalk>>20, "`MiB` of conversation, states and receipts an owner may store a day; 0: no limit")
+	fs.IntVar(&quota.Sessions, "quota-sessions", quota.Sessions, "`sessions` of an owner that may live at a time; 0: no limit")
 	fs.StringVar(&o.Webhooks, "notify", "", "the notifier's configuration `file`")
 	fs.StringVar(&o.Status, "status", "", "`address` that serves /healthz, /readyz and /metrics, without authentication (default: none)")
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
@@ -55,7 +56,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 		if o.AskTimeout < 0 {
 			return fmt.Errorf("--ask-timeout: %s is less than 0", o.AskTimeout)
 		}
-		if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 {
+		if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 || quota.Sessions < 0 {
 			return errors.New("--quota-...: a limit must not be negative")
 		}
 		quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20

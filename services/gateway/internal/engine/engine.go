@@ -152,7 +152,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}()
 	started := e.now()
 	// It needs nothing of what is loaded, and workers wait for it.
-	meter := talk.Meter{Ledger: e.ledger, Limit: e.opts.Quota.DayTalk, Name: uuid.NewString()[:8], Logger: e.log}
+	meter := talk.Meter{Ledger: e.ledger, Limits: e.opts.Quota, MayLive: e.view.MayLive, Name: uuid.NewString()[:8], Logger: e.log}
 	owners, err := relay.Start(relay.Options{Conn: cmp.Or(e.opts.Talk, e.opts.Conn), Admit: meter.Admit, Behind: e.backlog.Behind, Name: meter.Name, Logger: e.log})
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/quota"
+	"github.com/banksman/banksman/services/gateway/internal/roster"
 )
 
 // listen follows what is not stored: live deltas and heartbeats.
@@ -42,8 +44,8 @@ func (e *Engine) onBeat(m *nats.Msg) {
 	if err != nil {
 		return
 	}
-	if b, ok := card.ReadBeat(p.ID, m.Data); ok {
-		e.view.Beat(p.Tenant, p.Owner, b)
+	if b, ok := card.ReadBeat(p.ID, m.Data); ok && !e.view.Beat(p.Tenant, p.Owner, b) && e.ledger.Note(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
+		e.log.Warn("too many workers of one owner beat; the others are not seen", "tenant", p.Tenant, "owner", p.Owner, "limit", roster.MaxWorkers)
 	}
 }
 

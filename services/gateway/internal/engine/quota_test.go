@@ -279,3 +279,29 @@ func TestAConversationBeyondItsQuotaIsRefusedAndToldOf(t *testing.T) {
 	require.Eventually(t, func() bool { return len(log.lines("got past the gateways")) == 1 }, patience, time.Millisecond)
 	require.Contains(t, log.lines("got past the gateways")[0], "owner=old")
 }
+
+// Whoever sends heartbeats of ever new workers is told of once and harms nobody.
+func TestAFloodOfWorkersIsNotHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log lockedLog
+	e, _ := w.gateway(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	nc := w.connect()
+	beat := func(owner, worker string) {
+		raw, err := hitl.Marshal(hitl.Beat{V: 1, Worker: worker, Runtimes: []string{"demo"}})
+		require.NoError(t, err)
+		require.NoError(t, nc.Publish("hitl.beat.default."+owner+"."+worker, raw))
+	}
+	for i := range 5000 {
+		beat("loud", fmt.Sprintf("w%d", i))
+	}
+	beat("quiet", "w")
+	require.Eventually(t, func() bool { return e.view.Serves("default", "quiet", "demo") }, patience, time.Millisecond)
+	n, _ := e.view.Workers()
+	require.Equal(t, 1001, n)
+	require.Len(t, log.lines("too many workers"), 1)
+	r := request("k")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+}

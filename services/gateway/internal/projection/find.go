@@ -121,10 +121,8 @@ func (p *Projection) sessionByID(id string) (subject.Session, error) {
 		}
 	}
 	var hits []subject.Session
-	for key, s := range p.sessions {
-		if s.state.SessionID == id {
-			hits = append(hits, key)
-		}
+	for s := range p.index.byID[id] {
+		hits = append(hits, s.key)
 	}
 	switch len(hits) {
 	case 0:

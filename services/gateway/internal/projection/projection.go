@@ -57,6 +57,7 @@ type Projection struct {
 	byID      map[string][]subject.Ref // open ones, by plain id
 	orders    map[string]*order        // open ones, by tenant
 	sessions  map[subject.Session]*session
+	index     index      // of sessions
 	resting   []*session // those that may be forgotten, by when they came to rest
 	workers   *roster.Roster
 	closed    *recent.List
@@ -82,6 +83,7 @@ func New(o Options) *Projection {
 		byID:     map[string][]subject.Ref{},
 		orders:   map[string]*order{},
 		sessions: map[subject.Session]*session{},
+		index:    newIndex(),
 		workers:  roster.New(UnreachableAge, o.OrphanAfter),
 		closed:   recent.New(o.Recent),
 		decided:  map[subject.Ref]*hitl.Decision{},

@@ -26,6 +26,10 @@ type session struct {
 	judged  *hitl.SessionState
 	pending []*Entry
 	resting bool // it is among those that may be forgotten
+	// Of the index.
+	id      string
+	at      roster.Key
+	counted bool
 }
 
 // over reports whether nothing is to be expected of a session any more.
@@ -54,6 +58,7 @@ func (p *Projection) sessionOf(key subject.Session, id, tenant, owner string) *s
 			V: 1, SessionID: id, Tenant: tenant, Owner: owner, Runtime: "program", State: hitl.StateAssistantTurn,
 		}}
 		p.sessions[key] = s
+		p.index.put(s)
 	}
 	return s
 }
@@ -73,6 +78,7 @@ func (p *Projection) rest(s *session) {
 		old.resting = false
 		if old.over() {
 			delete(p.sessions, old.key)
+			p.index.drop(old)
 		}
 	}
 }
@@ -117,7 +123,7 @@ func (p *Projection) state(s *session) wire.ProcessState {
 	return st
 }
 
-// allStates is the snapshot, without bodies: sessions that live or wait.
+// allStates is the snapshot, without bodies and in no order: sessions that live or wait.
 func (p *Projection) allStates() []wire.ProcessState {
 	out := []wire.ProcessState{}
 	for _, s := range p.sessions {
@@ -130,6 +136,11 @@ func (p *Projection) allStates() []wire.ProcessState {
 		}
 		out = append(out, st)
 	}
+	return out
+}
+
+// inOrder sorts a snapshot, which needs no lock.
+func inOrder(out []wire.ProcessState) []wire.ProcessState {
 	slices.SortFunc(out, func(a, b wire.ProcessState) int {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.SessionKey, b.SessionKey))
 	})
@@ -139,8 +150,9 @@ func (p *Projection) allStates() []wire.ProcessState {
 // Sessions is the state of all sessions that live or wait.
 func (p *Projection) Sessions() []wire.ProcessState {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.allStates()
+	all := p.allStates()
+	p.mu.Unlock()
+	return inOrder(all)
 }
 
 // State is that of one session, without bodies.
@@ -158,12 +170,12 @@ func (p *Projection) State(key subject.Session) (wire.ProcessState, bool) {
 	return st, true
 }
 
-func (p *Projection) workerOf(s *session) roster.Key {
+func workerOf(s *session) roster.Key {
 	return roster.Key{Tenant: s.key.Tenant, Owner: s.key.Owner, Worker: s.state.Worker}
 }
 
 // unreachable reports whether a session's worker misses its heartbeats.
-func (p *Projection) unreachable(s *session) bool { return p.workers.Unreachable(p.workerOf(s)) }
+func (p *Projection) unreachable(s *session) bool { return p.workers.Unreachable(workerOf(s)) }
 
 // readState reads a worker's word on its session. An older generation's word
 // no longer counts.
@@ -178,8 +190,9 @@ func (p *Projection) readState(key subject.Session, m journal.Message) func() {
 			return
 		}
 		s.state, s.known, s.judged = st, true, nil
+		p.index.put(s)
 		if st.State != hitl.StateDead {
-			p.workers.Expect(p.workerOf(s), p.now())
+			p.workers.Expect(workerOf(s), p.now())
 		} else {
 			p.orphan(s, endedText)
 		}
@@ -206,6 +219,7 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 		s.judged = &said
 		s.state.State, s.state.KillReason, s.state.Error = hitl.StateDead, "orphaned", v.Reason
 		s.state.StateChangedAt = v.At
+		p.index.put(s)
 		p.touch(key)
 		if len(s.pending) > 0 { // whoever found it ends them, if it still can
 			p.opts.Doubtful(key, true)
@@ -218,8 +232,9 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 func (p *Projection) revive(worker roster.Key, sessions []string) {
 	for _, id := range sessions {
 		s := p.sessions[subject.NewSession(worker.Tenant, worker.Owner, id)]
-		if s != nil && s.judged != nil && p.workerOf(s) == worker {
+		if s != nil && s.judged != nil && workerOf(s) == worker {
 			s.state, s.judged = *s.judged, nil
+			p.index.put(s)
 			p.touch(s.key)
 		}
 	}
@@ -256,22 +271,24 @@ func (p *Projection) OrphanIfDead(key subject.Session) {
 	}
 }
 
-// Beat takes a heartbeat.
-func (p *Projection) Beat(tenant, owner string, b hitl.Beat) {
+// Beat takes a heartbeat; false: its owner has too many workers.
+func (p *Projection) Beat(tenant, owner string, b hitl.Beat) bool {
 	key := roster.Key{Tenant: tenant, Owner: owner, Worker: b.Worker}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.workers.Beat(key, b.Runtimes, p.now()) {
+	back, ok := p.workers.Beat(key, b.Runtimes, p.now())
+	if back {
 		p.touchWorker(key)
 	}
-	p.revive(key, b.Sessions)
+	if ok {
+		p.revive(key, b.Sessions)
+	}
+	return ok
 }
 
 func (p *Projection) touchWorker(key roster.Key) {
-	for _, s := range p.sessions {
-		if s.known && p.workerOf(s) == key && s.state.State != hitl.StateDead {
-			p.touch(s.key)
-		}
+	for s := range p.index.byWork[key] {
+		p.touch(s.key)
 	}
 }
 
@@ -294,10 +311,7 @@ func (p *Projection) SweepWorkers(since time.Time) []Gone {
 	}
 	var out []Gone
 	for _, key := range gone {
-		for _, s := range p.sessions {
-			if !s.known || p.workerOf(s) != key || s.state.State == hitl.StateDead {
-				continue
-			}
+		for s := range p.index.byWork[key] {
 			v := wire.SessionVerdict{
 				V: 1, State: hitl.StateDead, Worker: key.Worker, Generation: s.state.Generation, At: now.UTC(),
 				Reason: fmt.Sprintf("its worker sent no heartbeat for %s", hitl.Budget(p.opts.OrphanAfter)),

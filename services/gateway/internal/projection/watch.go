@@ -79,6 +79,12 @@ type watcher struct {
 
 // Watch is what api.Engine's Watch promises.
 func (p *Projection) Watch(from string, fn func(api.Update)) api.Watch {
+	w := p.watch(from, fn)
+	inOrder(w.Snapshot)
+	return w
+}
+
+func (p *Projection) watch(from string, fn func(api.Update)) api.Watch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := api.Watch{Cursor: p.pos.String()}

@@ -24,6 +24,8 @@ type Limits struct {
 	// is kept for states and receipts, so that work goes on when the conversation
 	// itself has used up the rest.
 	DayTalk int64
+	// Sessions that live at a time. One that has ended does not count.
+	Sessions int
 	// DayRefusals is how many requests a day are refused on the record.
 	DayRefusals int
 }

@@ -13,9 +13,16 @@ type Key struct{ Tenant, Owner, Worker string }
 // Roster is what the heartbeats say. The caller guards it with a lock.
 type Roster struct {
 	workers map[Key]worker
+	owned   map[owner]int // workers
 	late    time.Duration // silence after which a worker counts as unreachable
 	gone    time.Duration // and after which it is gone
 }
+
+// MaxWorkers is how many workers of an owner may beat. A name costs its sender nothing
+// and everybody a look each second, until it is gone.
+const MaxWorkers = 1000
+
+type owner struct{ tenant, name string }
 
 type worker struct {
 	last     time.Time
@@ -25,20 +32,41 @@ type worker struct {
 
 // New makes an empty Roster.
 func New(late, gone time.Duration) *Roster {
-	return &Roster{workers: map[Key]worker{}, late: late, gone: gone}
+	return &Roster{workers: map[Key]worker{}, owned: map[owner]int{}, late: late, gone: gone}
 }
 
-// Beat notes a heartbeat and reports whether the worker had been unreachable.
-func (r *Roster) Beat(k Key, runtimes []string, now time.Time) (back bool) {
-	back = r.workers[k].late
-	r.workers[k] = worker{last: now, runtimes: runtimes}
-	return back
+// Beat notes a heartbeat and reports whether the worker had been unreachable. Not ok:
+// its owner has too many workers, and it is none of those that are known.
+func (r *Roster) Beat(k Key, runtimes []string, now time.Time) (back, ok bool) {
+	w, known := r.workers[k]
+	if !known && r.owned[k.owner()] >= MaxWorkers {
+		return false, false
+	}
+	r.put(k, worker{last: now, runtimes: runtimes})
+	return w.late, true
 }
 
-// Expect begins to wait for a worker that others tell of.
+// Expect begins to wait for a worker that others tell of: it runs something that is
+// counted elsewhere.
 func (r *Roster) Expect(k Key, now time.Time) {
 	if _, ok := r.workers[k]; !ok {
-		r.workers[k] = worker{last: now}
+		r.put(k, worker{last: now})
+	}
+}
+
+func (k Key) owner() owner { return owner{k.Tenant, k.Owner} }
+
+func (r *Roster) put(k Key, w worker) {
+	if _, ok := r.workers[k]; !ok {
+		r.owned[k.owner()]++
+	}
+	r.workers[k] = w
+}
+
+func (r *Roster) forget(k Key) {
+	delete(r.workers, k)
+	if r.owned[k.owner()]--; r.owned[k.owner()] == 0 {
+		delete(r.owned, k.owner())
 	}
 }
 
@@ -57,7 +85,7 @@ func (r *Roster) Sweep(now, since time.Time) (late, gone []Key) {
 		switch silent := now.Sub(from); {
 		case silent > r.gone:
 			gone = append(gone, k)
-			delete(r.workers, k)
+			r.forget(k)
 		case silent > r.late && !w.late:
 			w.late = true
 			r.workers[k] = w

@@ -14,21 +14,27 @@ import (
 // Meter charges owners. Its methods are safe for concurrent use.
 type Meter struct {
 	Ledger *quota.Ledger
-	Limit  int64  // of a day, in bytes, for the words of a refusal
-	Name   string // of this gateway's relay
-	Logger *slog.Logger
+	Limits quota.Limits
+	// MayLive says whether a session may live beside others of its owner, at most limit.
+	MayLive func(s subject.Session, limit int) bool
+	Name    string // of this gateway's relay
+	Logger  *slog.Logger
 }
 
 // Admit says whether something that an owner tells of its sessions goes into the
 // stream that all share; for a relay.
 func (t *Meter) Admit(at subject.Parsed, size int) error {
 	owner := quota.Owner{Tenant: at.Tenant, Name: at.Owner}
-	if t.Ledger.Talk(owner, size, at.Kind == "evt") {
+	var err error
+	switch n, day := t.Limits.Sessions, t.Limits.DayTalk; {
+	case at.Kind == "ses" && n > 0 && !t.MayLive(at.SessionRef(), n):
+		err = fmt.Errorf("quota.sessions: this owner has %d sessions that live, and no more are taken; one that ends makes room", n)
+	case t.Ledger.Talk(owner, size, at.Kind == "evt"):
 		return nil
-	}
-	err := fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation a day; a part is free again later", t.Limit-t.Limit/4)
-	if at.Kind != "evt" {
-		err = fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation, states and receipts a day; a part is free again later", t.Limit)
+	case at.Kind == "evt":
+		err = fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation a day; a part is free again later", day-day/4)
+	default:
+		err = fmt.Errorf("quota.conversation: this owner has used up its %d bytes of conversation, states and receipts a day; a part is free again later", day)
 	}
 	if t.Ledger.Note(owner) {
 		t.Logger.Warn("an owner tells more of its sessions than its quota; the rest is refused", "tenant", owner.Tenant, "owner", owner.Name, "problem", err.Error())
