@@ -138,9 +138,16 @@ function Head({ session }: { session: Session }) {
   const waits = session.pending.some((k) => !state.items[k]?.closed);
   const command = (type: "interrupt" | "stop_session" | "set_mode", mode?: string) => {
     setProblem("");
-    void app.command({ type, session_id: session.session_key, command_id: newId(), ...(mode === undefined ? {} : { mode }) }).then((r) => {
+    return app.command({ type, session_id: session.session_key, command_id: newId(), ...(mode === undefined ? {} : { mode }) }).then((r) => {
       if (r.status !== "accepted" && r.status !== "duplicate") setProblem(r.error ?? "The worker did not take it.");
     });
+  };
+  const interrupting = useRef(false);
+  const interrupt = (presses: number) => {
+    // The second press of a double one would end whatever comes next.
+    if (interrupting.current || presses > 1) return;
+    interrupting.current = true;
+    void command("interrupt").finally(() => { interrupting.current = false; });
   };
   const offered = modes.some((m) => m.value === (session.mode || "default")) ? modes : [...modes, { value: session.mode ?? "", label: session.mode ?? "", note: "" }];
   const onPhone = more ? "" : "max-md:hidden";
@@ -153,15 +160,15 @@ function Head({ session }: { session: Session }) {
         </div>
         {!dead && !isProgram(session) && (
           <>
-            <Button small data-testid="interrupt" disabled={!online || (session.state === "user_turn" && !waits)} onClick={() => command("interrupt")} title="Stop this turn; the session goes on" className="md:order-2"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
+            <Button small data-testid="interrupt" disabled={!online || (session.state === "user_turn" && !waits)} onClick={(e) => interrupt(e.detail)} title="Stop this turn; the session goes on" className="md:order-2"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
             <Button small look="quiet" data-testid="session-more" aria-label="Mode and end" aria-expanded={more} onClick={() => { setMore(!more); setSure(false); }} className="md:hidden"><Ellipsis size={18} aria-hidden /></Button>
             <i aria-hidden className={`h-0 basis-full md:hidden ${onPhone}`} />
-            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => command("set_mode", e.target.value)} className={`min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11 max-md:max-w-none max-md:flex-1 md:order-1 ${onPhone}`}>
+            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => void command("set_mode", e.target.value)} className={`min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11 max-md:max-w-none max-md:flex-1 md:order-1 ${onPhone}`}>
               {offered.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}
             </select>
             <span className={`md:order-3 ${onPhone}`}>
               {sure ? (
-                <SureButton small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); command("stop_session"); }}>End it for good</SureButton>
+                <SureButton small look="danger" data-testid="stop-sure" disabled={!online} onBlur={() => setSure(false)} autoFocus onClick={() => { setSure(false); void command("stop_session"); }}>End it for good</SureButton>
               ) : (
                 <Button small look="quiet" data-testid="stop" disabled={!online} onClick={() => setSure(true)} title="End this session"><CircleStop size={15} aria-hidden />Stop</Button>
               )}

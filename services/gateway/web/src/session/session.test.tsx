@@ -269,6 +269,23 @@ describe("a session that is not there, or not any more", () => {
     expect(screen.queryByText(/Loading/)).toBeNull();
   });
 
+  it("B-74: a double press interrupts one turn, and not the next as well", async () => {
+    const { h, push, user } = open();
+    const sent = () => h.sent.filter((f) => f.type === "interrupt");
+    await user.dblClick(screen.getByTestId("interrupt"));
+    expect(sent()).toHaveLength(1);
+    // Without a word of the worker another press adds nothing.
+    fireEvent.click(screen.getByTestId("interrupt"), { detail: 1 });
+    expect(sent()).toHaveLength(1);
+    push({ type: "receipt", ref: sent()[0]!.ref, status: "accepted" });
+    await waitFor(() => {
+      fireEvent.click(screen.getByTestId("interrupt"), { detail: 1 });
+      expect(sent()).toHaveLength(2);
+    });
+    fireEvent.click(screen.getByTestId("interrupt"), { detail: 2 });
+    expect(sent()).toHaveLength(2);
+  });
+
   it("interrupts only what runs", () => {
     const { push } = open();
     expect(screen.getByTestId("interrupt")).toBeEnabled();
