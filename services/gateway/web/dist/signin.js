@@ -2,6 +2,7 @@
 // there. It stands apart from the app so that the app needs none of it.
 const SESSION = "banksman.session"; // where the app looks for its token
 const ASKED = "banksman.oidc"; // what this tab asked the issuer
+const PROBE = "banksman.room";
 
 const $ = (id) => document.getElementById(id);
 const fragment = new URLSearchParams(location.hash.slice(1));
@@ -81,8 +82,22 @@ async function ceremony(path, use, more = {}) {
   return call("POST", `${path}/finish`, { ceremony, credential: await use(options), ...more });
 }
 
+// Before anything is used up: a storage that is full, or shut, would lose what it brings.
+function room() {
+  try {
+    localStorage.setItem(PROBE, "x".repeat(1000));
+    localStorage.removeItem(PROBE);
+  } catch {
+    throw new Error("This browser has no room to keep you signed in. Make some for this site, then try again: nothing was used up.");
+  }
+}
+
 function enter(out) {
-  localStorage.setItem(SESSION, JSON.stringify({ token: out.token, expires_at: out.expires_at }));
+  try {
+    localStorage.setItem(SESSION, JSON.stringify({ token: out.token, expires_at: out.expires_at }));
+  } catch {
+    throw new Error("You were let in, but this browser had no room to keep it. Make some for this site, then sign in again.");
+  }
   location.replace(`/${place()}`);
 }
 
@@ -136,8 +151,10 @@ function back() {
 async function backFromIssuer() {
   const asked = sessionStorage.getItem(ASKED);
   sessionStorage.removeItem(ASKED);
-  if (query.has("error")) throw new Error(query.get("error_description") || "The issuer did not sign you in.");
   if (!asked) throw new Error("This tab did not ask to sign in. Begin again.");
+  // Anybody can make a link with words of theirs in it.
+  if (query.has("error")) throw new Error(query.get("error") === "access_denied" ? "The issuer did not let you in." : "The issuer did not sign you in. Begin again.");
+  room();
   enter(await call("POST", "/api/sign-in/oidc/finish", { ceremony: asked, state: query.get("state"), code: query.get("code") }));
 }
 
@@ -145,7 +162,10 @@ async function main() {
   const invite = fragment.get("invite");
   if (invite) {
     say("Welcome to Banksman", "Register a passkey of this device or of your key ring. From then on it signs you in.");
-    way("Register a passkey", async () => enter(await ceremony("/api/sign-in/invite", create, { invite })));
+    way("Register a passkey", async () => {
+      room();
+      enter(await ceremony("/api/sign-in/invite", create, { invite }));
+    });
     return;
   }
   if (fragment.has("proof")) {

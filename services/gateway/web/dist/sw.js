@@ -84,6 +84,7 @@ async function keep(res) {
 const NOTES = "banksman-notes-1"; // by what this browser renews its subscription
 const NAMES = { allow: "Approve", deny: "Deny" };
 const WINDOW = 30_000; // ms for the server's word
+const CLOCK = 3000; // ms for the server's time
 
 self.addEventListener("push", (e) => e.waitUntil(told(e.data)));
 self.addEventListener("notificationclick", (e) => {
@@ -103,7 +104,7 @@ async function told(data) {
     m = { type: "test", tag: "unknown", title: "Something waits in Banksman", body: "Its message could not be read." };
   }
   const over = m.type === "closed";
-  const late = typeof m.until === "number" && m.until <= Date.now();
+  const late = await isOver(m.until);
   const actions = !over && !late && typeof m.token === "string" ? (m.actions ?? []).filter((a) => a in NAMES).map((a) => ({ action: a, title: NAMES[a] })) : [];
   if (!over && m.type !== "test" && m.key) actions.push({ action: "review", title: "Review" });
   await show(m.tag, late ? `Too late: ${m.title}` : m.title, m.body ?? "", {
@@ -113,6 +114,18 @@ async function told(data) {
     requireInteraction: !over && !late && (m.risk === "high" || m.risk === "critical"),
     data: { key: m.key ?? "", token: m.token ?? "", title: m.title, over },
   });
+}
+
+// The clock of a device may be wrong: what it takes for over, only the server's
+// makes so. Where the server cannot be asked, a press is told.
+async function isOver(until) {
+  if (typeof until !== "number" || until > Date.now()) return false;
+  try {
+    const res = await fetch("/healthz", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(CLOCK) });
+    return until <= Date.parse(res.headers.get("Date") ?? "");
+  } catch {
+    return false;
+  }
 }
 
 function show(tag, title, body, more) {
