@@ -30,7 +30,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	}
 	defer d.streams.leave(sess.Person.ID)
 	box := newMailbox[note](d.Limits.Queue)
-	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame)) })()
+	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame)) }, box.end)()
 	from := r.Header.Get("Last-Event-ID")
 	cut := sight.NewFrames(sess.Rights, d.desk.Place)
 	if cut != nil {
@@ -74,8 +74,8 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		return
 	}
 	o.pump(r, sess, box.wake, func() bool {
-		list, slow := box.take()
-		if slow {
+		list, ok := box.take()
+		if !ok {
 			return false
 		}
 		for _, n := range list {

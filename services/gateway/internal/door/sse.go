@@ -27,35 +27,48 @@ type mailbox[T any] struct {
 	mu    sync.Mutex
 	queue []T
 	owed  int // bytes that wait
-	slow  bool
+	over  bool
 }
 
 func newMailbox[T any](limit int) *mailbox[T] {
 	return &mailbox[T]{limit: limit, wake: make(chan struct{}, 1)}
 }
 
-// put never blocks: a reader that is too slow is marked so, and gets no more.
+// put never blocks: a reader that is too slow gets no more.
 func (m *mailbox[T]) put(v T, size int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.owed > 0 && m.owed+size > m.limit {
-		m.slow, m.queue = true, nil
+		m.over, m.queue = true, nil
 	}
-	if !m.slow {
+	if !m.over {
 		m.queue = append(m.queue, v)
 		m.owed += size
 	}
+	m.rouse()
+}
+
+// end has the reader get no more.
+func (m *mailbox[T]) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over, m.queue = true, nil
+	m.rouse()
+}
+
+func (m *mailbox[T]) rouse() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (m *mailbox[T]) take() (list []T, slow bool) {
+// take returns what waits; not ok: the reader gets no more.
+func (m *mailbox[T]) take() (list []T, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list, m.queue, m.owed = m.queue, nil, 0
-	return list, m.slow
+	return list, !m.over
 }
 
 // out writes one event stream.
@@ -132,6 +145,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 	}
 	defer d.streams.leave(sess.Person.ID)
 	box := newMailbox[api.Update](d.Limits.Queue)
+	defer d.hub.Listen(sess, func([]byte) {}, box.end)()
 	from := r.Header.Get("Last-Event-ID")
 	d.reach(r, from)
 	watch := d.Engine.Watch(d.Engine.Cursor(), func(u api.Update) {
@@ -173,8 +187,8 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return
 	}
 	o.pump(r, sess, box.wake, func() bool {
-		list, slow := box.take()
-		if slow {
+		list, ok := box.take()
+		if !ok {
 			return false
 		}
 		for _, u := range list {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 )
 
@@ -94,6 +95,17 @@ func (s *sse) must() event {
 	return e
 }
 
+// drain reads until the gateway ends the stream.
+func (s *sse) drain() {
+	s.t.Helper()
+	for {
+		if _, ok := s.next(); !ok {
+			require.NoError(s.t, s.res.Request.Context().Err(), "the reader gave up")
+			return
+		}
+	}
+}
+
 func TestEventStream(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -143,13 +155,7 @@ func TestEventStream(t *testing.T) {
 
 func TestEventStreamEnds(t *testing.T) {
 	t.Parallel()
-	drain := func(s *sse) {
-		for {
-			if _, ok := s.next(); !ok {
-				return
-			}
-		}
-	}
+	drain := (*sse).drain
 	t.Run("when the reader is too slow", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
@@ -174,6 +180,40 @@ func TestEventStreamEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.auth.Revoke(t.Context(), sess.Hash))
 		drain(s)
+	})
+	t.Run("at once when the person signs out or is disabled", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t, quick(socket.Limits{Recheck: time.Hour}))
+		h.fake.open("s1")
+		revoked := h.as(h.user("ada", grant(wire.RoleAdmin, "*")))
+		disabled := h.as(h.user("eve", grant(wire.RoleAdmin, "*")))
+		var streams []*sse
+		for _, who := range []*house{revoked, disabled} {
+			s := who.sse("s1", "")
+			for s.must().typ != ":live" {
+				continue
+			}
+			f := who.stream("/api/events", "")
+			for f.must().typ != wire.TypeActiveProcesses {
+				continue
+			}
+			streams = append(streams, s, f)
+		}
+		stays := h.stream("/api/events", "")
+		stays.must()
+		sess, err := h.auth.Check(t.Context(), revoked.token)
+		require.NoError(t, err)
+		require.NoError(t, h.auth.Revoke(t.Context(), sess.Hash))
+		yes := true
+		_, err = h.auth.ChangeUser(t.Context(), "eve", wire.ChangeUser{Disabled: &yes}, hitl.Principal{Kind: "person", ID: "owner"})
+		require.NoError(t, err)
+		for _, s := range streams {
+			drain(s)
+		}
+		h.fake.ask(bash("s3", "c3"))
+		for !strings.Contains(stays.must().data, "default.agents.s3") {
+			continue
+		}
 	})
 	t.Run("when the server goes away", func(t *testing.T) {
 		t.Parallel()

@@ -236,8 +236,15 @@ func (h *Hub) gone(ctx context.Context, hash string) bool {
 	return errors.Is(err, auth.ErrUnknown)
 }
 
-// drop closes the sockets of a session.
+// drop closes the sockets and the event streams of a session.
 func (h *Hub) drop(hash string) {
+	h.mu.Lock()
+	for l := range h.listeners {
+		if l.sess.Hash == hash {
+			l.ended()
+		}
+	}
+	h.mu.Unlock()
 	for _, s := range h.all() {
 		if sess := s.signedIn(); sess != nil && sess.Hash == hash {
 			s.finish(wire.CloseBadAuth, "the session has ended: sign in again")
@@ -278,14 +285,15 @@ func (h *Hub) broadcast(v any, to func(*auth.Session) bool) {
 
 // listener is a reader of frames that is no socket.
 type listener struct {
-	sess *auth.Session
-	f    func(frame []byte)
+	sess  *auth.Session
+	f     func(frame []byte)
+	ended func()
 }
 
 // Listen calls f, which must not block, with the frames about people that a
-// session gets, until stop.
-func (h *Hub) Listen(sess *auth.Session, f func(frame []byte)) (stop func()) {
-	l := &listener{sess, f}
+// session gets, and ended when the session is over before its time, until stop.
+func (h *Hub) Listen(sess *auth.Session, f func(frame []byte), ended func()) (stop func()) {
+	l := &listener{sess, f, ended}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listeners[l] = struct{}{}
