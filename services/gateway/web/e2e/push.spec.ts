@@ -201,3 +201,25 @@ test("a browser is asked for notifications only at a press, and says why it cann
   await expect(part.getByTestId("notify-why")).toContainText("blocked in the browser");
   await expect(part.getByRole("button", { name: "Notify this browser" })).toHaveCount(0);
 });
+
+test("a browser whose subscription has changed is told at the new one", async ({ app, asker, service }) => {
+  const { page } = app;
+  await app.go("settings");
+  await turnOn(page);
+  const { worker } = await receiver(page);
+  await asker.ask(inSession(command("deploy"), SESSION));
+  expect((await service.nth(1)).path).toBe("/push");
+  // No push service is there to change it, so the event is fired in the worker itself, and
+  // the worker's subscribing is lent as the page's is.
+  await worker.evaluate(async ({ endpoint, keys }) => {
+    const sw = globalThis as unknown as { dispatchEvent: (e: Event) => void; ExtendableEvent: new (type: string) => Event & { waitUntil: (p: Promise<unknown>) => void } };
+    PushManager.prototype.subscribe = () => Promise.resolve({ endpoint, toJSON: () => ({ endpoint, keys }) } as unknown as PushSubscription);
+    const done: Promise<unknown>[] = [];
+    const e = new sw.ExtendableEvent("pushsubscriptionchange");
+    e.waitUntil = (p) => void done.push(p);
+    sw.dispatchEvent(e);
+    await Promise.all(done);
+  }, { endpoint: `${service.endpoint}/new`, keys: service.keys });
+  await asker.ask(inSession(command("again"), SESSION));
+  expect((await service.nth(2)).path).toBe("/push/new");
+});

@@ -7,6 +7,8 @@ import type { Page } from "@playwright/test";
 import { PATIENCE } from "./process.ts";
 
 export interface Pushed {
+  /** Where it was sent. */
+  path: string;
   /** As the service worker gets it. */
   raw: string;
   message: { type: string; key?: string; tag: string; title: string; body?: string; token?: string; actions?: string[] };
@@ -33,7 +35,7 @@ export class PushService {
       req.on("data", (b: Buffer) => parts.push(b));
       req.on("end", () => {
         const raw = service.open(Buffer.concat(parts));
-        service.got.push({ raw, message: JSON.parse(raw) as Pushed["message"], headers: req.headers });
+        service.got.push({ path: req.url ?? "", raw, message: JSON.parse(raw) as Pushed["message"], headers: req.headers });
         service.heard();
         res.writeHead(service.status).end();
       });
@@ -74,6 +76,11 @@ export class PushService {
       });
     }
     return this.got[n - 1]!;
+  }
+
+  /** The other half of a subscription's key, and its secret, as a browser tells them. */
+  get keys(): { p256dh: string; auth: string } {
+    return { p256dh: this.key.getPublicKey().toString("base64url"), auth: this.auth.toString("base64url") };
   }
 
   /** Has pages subscribe here: a browser of a test has no push service of its own. */
