@@ -103,6 +103,16 @@ func (p Point) In(ctx context.Context) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, *p.at)
 }
 
+// Parent is p as a traceparent, for a place of one's own: without the tracestate.
+func (p Point) Parent() string {
+	header := map[string][]string{}
+	p.Write(header)
+	if p.at == nil {
+		return ""
+	}
+	return header[wire.HeaderTraceParent][0]
+}
+
 // Write puts p into the headers of a message, which has a map for them.
 func (p Point) Write(header map[string][]string) {
 	if p.at == nil {

@@ -25,11 +25,14 @@ type Step struct {
 
 // The steps of an interaction, in their order.
 var (
-	Ask    = Step{"ask", trace.SpanKindProducer, "send", "hitl.req.{tenant}.{owner}.{id}"}
-	Intake = Step{"intake", trace.SpanKindConsumer, "process", "hitl.req.{tenant}.{owner}.{id}"}
-	Cancel = Step{"cancel", trace.SpanKindConsumer, "process", "hitl.cxl.{tenant}.{owner}.{id}"}
-	Decide = Step{"decide", trace.SpanKindProducer, "send", "hitl.dec.{tenant}.{owner}.{id}"}
-	Close  = Step{"close", trace.SpanKindProducer, "send", "hitl.ixe.{tenant}.{owner}.{session}.{id}.closed"}
+	Ask     = Step{"ask", trace.SpanKindProducer, "send", "hitl.req.{tenant}.{owner}.{id}"}
+	Intake  = Step{"intake", trace.SpanKindConsumer, "process", "hitl.req.{tenant}.{owner}.{id}"}
+	Cancel  = Step{"cancel", trace.SpanKindConsumer, "process", "hitl.cxl.{tenant}.{owner}.{id}"}
+	Notify  = Step{"notify", trace.SpanKindClient, "", ""}
+	Decide  = Step{"decide", trace.SpanKindProducer, "send", "hitl.dec.{tenant}.{owner}.{id}"}
+	Deliver = Step{"deliver", trace.SpanKindConsumer, "process", "hitl.inbox.{tenant}.{owner}.{id}"}
+	Run     = Step{"run", trace.SpanKindInternal, "", ""}
+	Close   = Step{"close", trace.SpanKindProducer, "send", "hitl.ixe.{tenant}.{owner}.{session}.{id}.closed"}
 )
 
 // Tracer makes spans. A nil one makes none, at the cost of looking.
@@ -110,11 +113,27 @@ func (s *Span) Outcome(o hitl.Outcome) {
 	}
 }
 
+// Stage is what became of a decision at the asker.
+func (s *Span) Stage(stage string) {
+	if s.set() {
+		s.s.SetAttributes(attribute.String("banksman.stage", name(stage)))
+	}
+}
+
 // Channel is the way a decision came, or the type of channel a message goes by.
 func (s *Span) Channel(c string) {
 	if s.set() {
 		s.s.SetAttributes(attribute.String("banksman.channel", name(c)))
 	}
+}
+
+// Sent ends it: a message went by a type of channel, or failed to.
+func (s *Span) Sent(channel string, failure error) {
+	s.Channel(channel)
+	if failure != nil {
+		s.Fail("not_sent")
+	}
+	s.End()
 }
 
 // Link joins it with another place, of another trace or of this one.

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	parts "github.com/banksman/banksman/pkg/metrics"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/agent/internal/claude"
 	"github.com/banksman/banksman/services/agent/internal/claudert"
 	"github.com/banksman/banksman/services/agent/internal/demo"
@@ -84,6 +86,9 @@ type Options struct {
 	// DefaultCwd is where sessions run that name no directory.
 	DefaultCwd string
 	Timeouts   Timeouts
+	// Tracer gets the spans of decisions on their way to an agent, and of the tools that
+	// they let run; nil: none. That of the asks is the Client's.
+	Tracer oteltrace.TracerProvider
 	// DemoPace is the time between two words of the demo; 0 is its default, less
 	// than 0 none.
 	DemoPace time.Duration
@@ -131,8 +136,8 @@ func New(o Options) (*Agent, error) {
 	a.counts = metrics.New(a.Health, func() int { return a.w.Sessions() })
 	parts.Disk(a.counts.Registry, metrics.Part, o.DataDir)
 	options := worker.Options{
-		Metrics: a.counts,
-		Logger:  log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
+		Metrics: a.counts, Tracer: trace.New(o.Tracer),
+		Logger: log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
 		DefaultCwd: o.DefaultCwd, Expires: o.Timeouts.Expires, Attention: o.Timeouts.Attention,
 		Runtimes: []runtime.Runtime{
 			claudert.New(claudert.Options{

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/dial"
@@ -29,6 +30,7 @@ import (
 	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
@@ -76,6 +78,8 @@ type Options struct {
 	// repeats what that one was sending; default DefaultLease, which is longer than
 	// any attempt takes.
 	Lease time.Duration
+	// Tracer gets a span of each message about an interaction that is traced; nil: none.
+	Tracer oteltrace.TracerProvider
 }
 
 // DefaultLease is the default of Options.Lease.
@@ -177,8 +181,8 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	}
 	n.counts = metrics.New(n.Health, append(slices.Sorted(maps.Keys(channelTypes)), typeDecider)...)
 	n.engine = engine.New(engine.Options{
-		Metrics: n.counts,
-		Logger:  log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: replica, Lease: cmp.Or(o.Lease, DefaultLease),
+		Metrics: n.counts, Tracer: trace.New(o.Tracer),
+		Logger: log, Ledger: l, Routes: lanes, Policy: policy, Clock: clock, Replica: replica, Lease: cmp.Or(o.Lease, DefaultLease),
 		Link: func(key string) string {
 			switch {
 			case base == "":
@@ -328,7 +332,7 @@ func closeAll(channels []channel.Channel) {
 func (n *Notifier) handle(ctx context.Context, ev source.Event) source.Verdict {
 	ctx, cancel := context.WithTimeout(ctx, handleLimit)
 	defer cancel()
-	settled, err := n.apply(ctx, ev)
+	settled, err := n.apply(trace.Read(ev.Header).In(ctx), ev)
 	var bad *badEvent
 	switch {
 	case errors.As(err, &bad):

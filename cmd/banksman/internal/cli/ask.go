@@ -15,6 +15,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 const askUsage = `ask [flags]
@@ -75,7 +76,8 @@ func Ask(ctx context.Context, args []string, stdio Stdio) int {
 	defer client.Close() // waits for a withdrawal
 
 	told := false
-	ans, err := client.Ask(ctx, r, bus.Keep(), bus.OnOpen(func(o bus.Opened) {
+	caller := trace.Parse(os.Getenv("TRACEPARENT"), os.Getenv("TRACESTATE"))
+	ans, err := client.Ask(caller.In(ctx), r, bus.Keep(), bus.OnOpen(func(o bus.Opened) {
 		if !told {
 			told = true
 			c.waiting(o)
@@ -328,7 +330,7 @@ func (c *command) unanswered(err error, key string) int {
 func (c *command) answered(client *bus.Client, ans *bus.Answer) int {
 	d := ans.Decision
 	// The decision is here, whatever ends the process now.
-	ctx, cancel := context.WithTimeout(context.Background(), connectWait)
+	ctx, cancel := context.WithTimeout(ans.Trace.In(context.Background()), connectWait)
 	defer cancel()
 	ack := func(stage, detail string) {
 		if err := client.Ack(ctx, ans.Ref, stage, d.DecisionID, detail); err != nil {

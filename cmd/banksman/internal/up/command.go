@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/settings"
+	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
 )
@@ -51,6 +52,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 	fs.IntVar(&quota.Sessions, "quota-sessions", quota.Sessions, "`sessions` of an owner that may live at a time; 0: no limit")
 	fs.StringVar(&o.Webhooks, "notify", "", "the notifier's configuration `file`")
 	fs.StringVar(&o.Status, "status", "", "`address` that serves /healthz, /readyz and /metrics, without authentication (default: none)")
+	fs.Traces(&o.Traces)
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
 	return fs, func(stderr io.Writer) (err error) {
 		if o.AskTimeout < 0 {
@@ -61,6 +63,9 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 		}
 		quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20
 		o.Quota = &quota
+		if err := telemetry.Check(o.Traces); err != nil {
+			return err
+		}
 		o.Durability = natsd.Durability(*durability)
 		o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 		if o.Data == "" {

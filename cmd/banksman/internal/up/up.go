@@ -24,6 +24,7 @@ import (
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/status"
+	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
 	"github.com/banksman/banksman/services/notifier"
@@ -45,6 +46,7 @@ type Options struct {
 	Quota       *gateway.Quota // nil: the gateway's default
 	Webhooks    string         // the notifier's configuration file
 	Status      string         // address of /healthz, /readyz and /metrics; empty: none
+	Traces      string         // where traces go, see package telemetry; empty: nowhere
 	Logger      *slog.Logger
 	Stdout      io.Writer
 }
@@ -70,7 +72,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	s := &stack{Options: o, listener: listener, failed: make(chan error, 1), watched: make(chan struct{})}
+	traces, err := telemetry.Start(ctx, "banksman", o.Traces, o.Logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer traces.Close() // behind the parts, which end first
+	s := &stack{Options: o, listener: listener, traces: traces, failed: make(chan error, 1), watched: make(chan struct{})}
 	defer s.listener.Close() // again is harmless; the gateway closes it first
 	life := run.New(o.Logger, s.steps()...)
 	// A start that takes this long will not end by waiting.
@@ -100,6 +107,7 @@ type stack struct {
 	watched  chan struct{} // closed by watchServer at its end
 	conn     []nats.Option
 	worker   *bus.Client
+	traces   *telemetry.Export // nil: none
 	gateway  *gateway.Gateway
 	notifier *notifier.Notifier
 	agent    *agent.Agent
@@ -350,7 +358,7 @@ func (s *stack) newGateway(ctx context.Context) error {
 	}
 	s.gateway, err = gateway.New(ctx, gateway.Options{
 		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd, AskCommand: ask,
-		Origins: s.Origins, Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin,
+		Origins: s.Origins, Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin, Tracer: s.traces.Provider(),
 	})
 	return err
 }
@@ -368,13 +376,13 @@ func (s *stack) newAgent(ctx context.Context) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.worker, err = bus.Connect(ctx, c, bus.Options{Name: "banksman agent", Logger: s.Logger, Nats: s.conn})
+	s.worker, err = bus.Connect(ctx, c, bus.Options{Name: "banksman agent", Logger: s.Logger, Nats: s.conn, Tracer: s.traces.Provider()})
 	if err != nil {
 		return nil, err
 	}
 	return agent.New(agent.Options{
 		Logger: s.Logger, Client: s.worker, DataDir: filepath.Join(s.Data, "agent"), ClaudePath: s.Claude,
-		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd, Timeouts: agent.AskTimeout(s.AskTimeout),
+		Guard: []string{exe, agent.GuardCommand}, DefaultCwd: cwd, Timeouts: agent.AskTimeout(s.AskTimeout), Tracer: s.traces.Provider(),
 	})
 }
 
@@ -383,7 +391,7 @@ func (s *stack) newNotifier(ctx context.Context) (*notifier.Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := notifier.Options{Logger: s.Logger, Credentials: c, NATS: s.conn, BaseURL: "http://" + s.listener.Addr().String()}
+	o := notifier.Options{Logger: s.Logger, Credentials: c, NATS: s.conn, BaseURL: "http://" + s.listener.Addr().String(), Tracer: s.traces.Provider()}
 	if s.Webhooks != "" {
 		if o.Config, err = notifier.LoadConfig(s.Webhooks); err != nil {
 			return nil, fmt.Errorf("--notify: %w", err)

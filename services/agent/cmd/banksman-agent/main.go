@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
+	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/agent/settings"
 )
@@ -45,7 +46,13 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if o.Client, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman-agent", Logger: o.Logger}); err != nil {
+	traces, err := telemetry.Start(ctx, "banksman-agent", o.Traces, o.Logger)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	o.Tracer = traces.Provider()
+	if o.Client, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman-agent", Logger: o.Logger, Tracer: o.Tracer}); err != nil {
 		return err
 	}
 	defer o.Client.Close()

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // ackLimit bounds the sending of receipts once the gate has been closed. What
@@ -92,6 +93,7 @@ type Gate struct {
 	keeper Keeper
 	log    *slog.Logger
 	id     string // no other gate has it, in no process
+	tracer *trace.Tracer
 	// before runs ahead of each ask's publication.
 	before func(context.Context)
 	ended  context.Context // ends when the gate is closed
@@ -101,8 +103,9 @@ type Gate struct {
 
 	mu     sync.Mutex
 	open   map[string]*entry
-	handed map[*Settled]bool // settled, neither used nor refused yet
-	closed error             // why no more asks are taken
+	runs   map[string]*trace.Span // of tool calls that were allowed, until their result
+	handed map[*Settled]bool      // settled, neither used nor refused yet
+	closed error                  // why no more asks are taken
 }
 
 type entry struct {
@@ -119,6 +122,7 @@ type Options struct {
 	Ledger *Ledger
 	Keeper Keeper
 	Logger *slog.Logger
+	Tracer *trace.Tracer // nil: none
 	// Before, if set, runs ahead of each ask's publication: what the agent said
 	// before it asked goes out first. It must return when its context ends.
 	Before func(context.Context)
@@ -127,8 +131,8 @@ type Options struct {
 // New makes the gate of a session. The owner calls Cancel or Leave, then Wait.
 func New(o Options) *Gate {
 	g := &Gate{
-		asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before, id: uuid.NewString(),
-		open: map[string]*entry{}, handed: map[*Settled]bool{},
+		asker: o.Asker, ledger: o.Ledger, keeper: o.Keeper, log: o.Logger, before: o.Before, id: uuid.NewString(), tracer: o.Tracer,
+		open: map[string]*entry{}, runs: map[string]*trace.Span{}, handed: map[*Settled]bool{},
 	}
 	if g.before == nil {
 		g.before = func(context.Context) {}
@@ -182,6 +186,7 @@ func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 	s := &Settled{ID: a.ID, Request: a.Request, Private: a.Private, gate: g}
 	if err == nil {
 		s.answer = ans
+		s.trace()
 	}
 	var withdrawn *WithdrawnError
 	switch {
@@ -303,6 +308,7 @@ func (g *Gate) close(why error) {
 	if g.closed == nil {
 		g.closed = why
 	}
+	g.stopRuns()
 	g.end()
 }
 
@@ -327,8 +333,8 @@ func (g *Gate) goAck(f func()) { g.wg.Go(f) }
 
 // send tries until the server has the receipt, and for ackLimit after the gate
 // was closed.
-func (g *Gate) send(ref subject.Ref, stage, decisionID, detail string) bool {
-	ctx, cancel := context.WithCancel(context.Background())
+func (g *Gate) send(at trace.Point, ref subject.Ref, stage, decisionID, detail string) bool {
+	ctx, cancel := context.WithCancel(at.In(context.Background()))
 	defer cancel()
 	defer context.AfterFunc(g.ended, func() {
 		select {
@@ -348,7 +354,7 @@ func (g *Gate) send(ref subject.Ref, stage, decisionID, detail string) bool {
 func (g *Gate) Resend(receipts []Receipt) {
 	for _, r := range receipts {
 		g.goAck(func() {
-			if g.send(r.Ref, hitl.Delivered, r.DecisionID, "") && g.send(r.Ref, r.Stage, r.DecisionID, r.Detail) {
+			if g.send(trace.Point{}, r.Ref, hitl.Delivered, r.DecisionID, "") && g.send(trace.Point{}, r.Ref, r.Stage, r.DecisionID, r.Detail) {
 				g.keeper.DropReceipt(&r)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // Verdict is what a runtime has to tell its agent.
@@ -36,6 +37,8 @@ type Settled struct {
 	mismatch string        // why the decision may not be used
 	last     chan struct{} // closed when the last receipt so far was sent
 	once     sync.Once
+	at       trace.Point // where in its trace the decision is handed over
+	span     *trace.Span
 }
 
 // Verdict is the decision as it stands, for a look without using it.
@@ -83,6 +86,7 @@ func (s *Settled) Use(tell func(Verdict) error) {
 			s.gate.log.Debug("decision could not be handed over", "ask", s.ID, "error", err) // may quote the agent
 			s.finish(hitl.Refused, "the agent did not take the decision: "+err.Error())
 		default:
+			s.runs()
 			s.finish(hitl.Applied, "")
 		}
 	})
@@ -156,6 +160,8 @@ func (s *Settled) Confirm() {
 // finish is the end of the ask. Its receipt is on disk before the ask is gone
 // from there, so that a crash loses neither.
 func (s *Settled) finish(stage, detail string) {
+	s.span.Stage(stage)
+	s.span.End()
 	if s.answer == nil {
 		s.gate.forget(s, nil)
 		return
@@ -175,7 +181,7 @@ func (s *Settled) ack(stage, detail string, sent func()) {
 		if prev != nil {
 			<-prev
 		}
-		if s.gate.send(s.answer.Ref, stage, s.answer.Decision.DecisionID, detail) && sent != nil {
+		if s.gate.send(s.at, s.answer.Ref, stage, s.answer.Decision.DecisionID, detail) && sent != nil {
 			sent()
 		}
 	})

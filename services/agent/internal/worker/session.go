@@ -76,7 +76,7 @@ func newSession(w *Worker, rec *store.Session) *session {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.pub = newPublisher(s.log, s.yield)
 	s.gate = gate.New(gate.Options{
-		Asker: w.counts.Over(asker{w.client, s}), Ledger: w.ledger, Keeper: s, Logger: s.log,
+		Asker: w.counts.Over(asker{w.client, s}), Ledger: w.ledger, Keeper: s, Logger: s.log, Tracer: w.tracer,
 		Before: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, flushLimit)
 			defer cancel()
@@ -422,6 +422,9 @@ func (s *session) Emit(e runtime.Event) {
 	case runtime.Ended:
 		s.finish(ending{message: e.Message})
 	default:
+		if done, ok := e.(runtime.ToolResult); ok {
+			s.gate.Ran(done.ID, done.IsError)
+		}
 		if ev := encodeEvent(e); ev != nil {
 			s.pub.push(item{event: ev})
 		}

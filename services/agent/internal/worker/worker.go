@@ -16,6 +16,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/metrics"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
@@ -46,6 +47,7 @@ type Options struct {
 	Expires, Attention time.Duration
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
+	Tracer  *trace.Tracer // nil: none
 }
 
 // Worker runs sessions.
@@ -62,6 +64,7 @@ type Worker struct {
 	expires   *hitl.Duration
 	attention *hitl.Duration
 	counts    *metrics.Metrics
+	tracer    *trace.Tracer
 
 	stopping chan struct{} // closed when Run begins to stop
 	wg       sync.WaitGroup
@@ -96,7 +99,7 @@ func New(o Options) (*Worker, error) {
 	w := &Worker{
 		log: o.Logger.With("worker", id), client: o.Client, pool: o.Pool, id: id, cwd: o.DefaultCwd,
 		dir: dir, ledger: ledger, runtimes: map[string]runtime.Runtime{},
-		counts:  o.Metrics,
+		counts: o.Metrics, tracer: o.Tracer,
 		expires: optional(o.Expires), attention: optional(o.Attention),
 		stopping: make(chan struct{}), sessions: map[string]*session{}, unsure: map[string]*store.Session{},
 	}

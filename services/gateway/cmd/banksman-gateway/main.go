@@ -13,6 +13,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
+	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/services/gateway"
 	"github.com/banksman/banksman/services/gateway/settings"
 )
@@ -35,6 +36,12 @@ func run(ctx context.Context, args []string) error {
 	if err != nil || o.Check {
 		return err
 	}
+	traces, err := telemetry.Start(ctx, "banksman-gateway", o.Traces, o.Logger)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	o.Tracer = traces.Provider()
 	start, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	g, err := gateway.New(start, o.Options)

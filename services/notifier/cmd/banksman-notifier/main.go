@@ -13,6 +13,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/status"
+	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/services/notifier"
 	"github.com/banksman/banksman/services/notifier/settings"
 )
@@ -32,6 +33,12 @@ func run(ctx context.Context, args []string) error {
 	if err != nil || o.Check {
 		return err
 	}
+	traces, err := telemetry.Start(ctx, "banksman-notifier", o.Traces, o.Logger)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	o.Tracer = traces.Provider()
 	start, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	n, err := notifier.New(start, o.Options)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
@@ -72,8 +73,10 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 			return l.record(ctx, mine, next)
 		}
 	}
-	send, cancel := context.WithTimeout(ctx, sendLimit)
+	send, cancel := context.WithTimeout(trace.Parse(r.Trace, "").In(ctx), sendLimit)
+	send, span := e.Tracer.Join(send, trace.Notify, r.Key.Ref)
 	receipt, failure := l.send(send, *r.Alert, r.Earlier)
+	span.Sent(l.Type, failure)
 	cancel()
 	l.judge(ctx, r.Key, &next, receipt, failure)
 	return l.recordAsked(ctx, mine, next)

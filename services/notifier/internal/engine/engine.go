@@ -9,7 +9,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
@@ -59,7 +59,7 @@ type Route struct {
 	People []string
 }
 
-// Options wire an Engine. Every field is needed but Ticket and Metrics.
+// Options wire an Engine. Every field is needed but Ticket, Metrics and Tracer.
 type Options struct {
 	Logger  *slog.Logger
 	Ledger  *ledger.Ledger
@@ -71,6 +71,8 @@ type Options struct {
 	// there is none.
 	Link  func(key string) string
 	Lease time.Duration
+	// Tracer gets a span of each attempt whose interaction is traced.
+	Tracer *trace.Tracer
 	// Ticket makes what somebody decides an interaction by who is told of it; nil:
 	// there is nothing to decide. Only where a Route decides. id is the message's, and
 	// what is made the same for an equal one.
@@ -208,7 +210,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	case !errors.Is(err, ledger.ErrNotFound):
 		return err
 	}
-	ix := interaction(ref, s)
+	ix := plan.Of(ref, s)
 	route, deliveries := e.Policy.Deliveries(&ix)
 	for i := range deliveries {
 		if l := e.lane(deliveries[i].Address); l != nil && l.dropped.Load() && deliveries[i].Skip == "" {
@@ -269,16 +271,9 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	return nil
 }
 
-func interaction(ref subject.Ref, s *wire.Summary) plan.Interaction {
-	return plan.Interaction{
-		Tenant: ref.Tenant, Project: s.ProjectID, Session: s.SessionID, Agent: cmp.Or(s.AgentName, s.Owner),
-		Kind: s.Kind, Tool: s.ToolName, Risk: s.Risk, Created: s.CreatedAt, Attention: s.AttentionAt, Expires: s.ExpiresAt,
-	}
-}
-
 func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) error {
 	a.ID = message.ID(k)
-	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier})
+	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier, Trace: trace.Of(ctx).Parent()})
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,8 @@ type Entry struct {
 	Receipt *channel.Receipt `json:"receipt,omitempty"`
 	// Earlier are the receipts of what an ending corrects.
 	Earlier []channel.Receipt `json:"earlier,omitempty"`
+	// Trace is the traceparent of what it tells of; empty: there is none.
+	Trace string `json:"trace,omitempty"`
 	// Alert is absent in an entry that is final, unless it failed and can be sent again.
 	Alert *channel.Alert `json:"alert,omitempty"`
 }

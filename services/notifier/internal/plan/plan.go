@@ -7,11 +7,15 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // Interaction is what a plan depends on.
@@ -19,6 +23,14 @@ type Interaction struct {
 	Tenant, Project, Session, Agent, Kind, Tool, Risk string
 	Created                                           time.Time
 	Attention, Expires                                *time.Time
+}
+
+// Of is what a plan depends on of an interaction with this summary.
+func Of(ref subject.Ref, s *wire.Summary) Interaction {
+	return Interaction{
+		Tenant: ref.Tenant, Project: s.ProjectID, Session: s.SessionID, Agent: cmp.Or(s.AgentName, s.Owner),
+		Kind: s.Kind, Tool: s.ToolName, Risk: s.Risk, Created: s.CreatedAt, Attention: s.AttentionAt, Expires: s.ExpiresAt,
+	}
 }
 
 // Policy is what a person has written. Check has to be called before use.

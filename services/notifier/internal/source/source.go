@@ -35,6 +35,7 @@ const ackPrefix = "$JS.ACK."
 // Event is one stored event.
 type Event struct {
 	Subject string
+	Header  map[string][]string // as stored
 	Data    []byte
 	Seq     uint64
 	// Stored is when the server stored it.
@@ -280,6 +281,6 @@ func parse(m *nats.Msg) (j job, more bool, err error) {
 	}
 	return job{
 		reply: m.Reply,
-		ev:    Event{Subject: m.Subject, Data: m.Data, Seq: uint64(n[0]), Stored: time.Unix(0, n[1]).UTC()},
+		ev:    Event{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: uint64(n[0]), Stored: time.Unix(0, n[1]).UTC()},
 	}, n[2] > 0, nil
 }

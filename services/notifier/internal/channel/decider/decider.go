@@ -24,6 +24,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/webhook"
@@ -141,6 +142,7 @@ func (c *Channel) request(ctx context.Context, a channel.Alert, typ string, data
 		return nil, err
 	}
 	head := nats.Header{}
+	trace.Of(ctx).Write(head)
 	head.Set("Content-Type", webhook.ContentType)
 	m, err := c.o.Bus(ctx, &nats.Msg{Subject: c.o.Subject, Header: head, Data: body})
 	switch {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/web"
 )
@@ -135,6 +136,7 @@ func (c *Channel) Post(ctx context.Context, a channel.Alert, typ string, data an
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	head := http.Header{}
 	head.Set("Content-Type", ContentType)
+	trace.Of(ctx).Write(head)
 	head.Set("Webhook-Id", a.ID)
 	head.Set("Webhook-Timestamp", stamp)
 	head.Set("Webhook-Signature", c.sign(a.ID, stamp, body))
