@@ -37,12 +37,11 @@ func (d *Door) ask(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
 		fail(w, http.StatusForbidden, string(hitl.Forbidden), "you have no role in this project")
 		return
 	}
-	out, refused := d.Asker.Ask(trace.Read(r.Header).In(r.Context()), d.Tenant, sess.Person, raw, wait)
-	if refused != nil {
+	if out, refused := d.Asker.Ask(trace.Read(r.Header).In(r.Context()), d.Tenant, sess.Person, raw, wait); refused != nil {
 		reply(w, statusOfCode(refused.Code), refused)
-		return
+	} else {
+		reply(w, http.StatusOK, out)
 	}
-	reply(w, http.StatusOK, out)
 }
 
 // statusOfCode is the HTTP status of an asking that failed.
