@@ -29,8 +29,8 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		return
 	}
 	defer d.streams.leave(sess.Person.ID)
-	box := newMailbox[note](d.Limits.Queue)
-	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame)) }, box.end)()
+	box := newMailbox[note](d.Limits)
+	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame), "") }, box.end)()
 	from := r.Header.Get("Last-Event-ID")
 	cut := sight.NewFrames(sess.Rights, d.desk.Place)
 	if cut != nil {
@@ -46,9 +46,14 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	}
 	d.reach(r, from)
 	watch := d.Engine.Watch(from, func(u api.Update) {
-		if u.All != nil {
-			box.put(note{u.Cursor, u.All}, len(u.All))
+		if u.All == nil {
+			return
 		}
+		whole := ""
+		if u.Whole {
+			whole = u.SessionKey
+		}
+		box.put(note{u.Cursor, u.All}, len(u.All), whole)
 	})
 	defer watch.Stop()
 	frames, err := d.hub.Welcome(watch, sess)
@@ -57,7 +62,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		fail(w, http.StatusServiceUnavailable, string(hitl.Unavailable), "the snapshot cannot be shown")
 		return
 	}
-	o := d.begin(w)
+	o := d.begin(w, box.through)
 	for i, frame := range frames {
 		// Only after the last one does the reader stand at the cursor: half a
 		// snapshot must not be resumed.
@@ -66,7 +71,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 			cursor = watch.Cursor
 		}
 		write(&o.Buffer, note{cursor, frame})
-		if o.Len() > streamPage && !o.send() {
+		if !o.page() {
 			return
 		}
 	}
@@ -78,8 +83,11 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		if !ok {
 			return false
 		}
-		for _, n := range list {
-			write(&o.Buffer, n)
+		for _, l := range list {
+			write(&o.Buffer, l.what)
+			if !o.page() {
+				return false
+			}
 		}
 		return true
 	}, func() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,37 +14,63 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // streamPage is how much of a replay is written at once, in bytes.
 const streamPage = 64 << 10
 
+// maxBurst bounds what waits, in limits of a mailbox, however fast the reader is.
+const maxBurst = 16
+
 // mailbox holds what waits for one reader over HTTP.
 type mailbox[T any] struct {
-	limit int           // bytes
-	wake  chan struct{} // capacity 1
+	limit    int           // bytes
+	patience time.Duration // above limit, while nothing gets through
+	wake     chan struct{} // capacity 1
 
 	mu    sync.Mutex
-	queue []T
-	owed  int // bytes that wait
+	queue []letter[T]
+	owed  int       // bytes that wait
+	moved time.Time // when something got through, or nothing waited
 	over  bool
 }
 
-func newMailbox[T any](limit int) *mailbox[T] {
-	return &mailbox[T]{limit: limit, wake: make(chan struct{}, 1)}
+type letter[T any] struct {
+	what  T
+	size  int
+	whole string
 }
 
-// put never blocks: a reader that is too slow gets no more.
-func (m *mailbox[T]) put(v T, size int) {
+func newMailbox[T any](l socket.Limits) *mailbox[T] {
+	return &mailbox[T]{limit: l.Queue, patience: l.Patience, wake: make(chan struct{}, 1), moved: time.Now()}
+}
+
+// put never blocks: a reader that is too slow gets no more. One alone is always
+// taken, and what is said at once is no sign of a slow reader; what does not get through
+// is. whole, if not empty, is the session whose whole state v is: it stands for an older
+// one that waits.
+func (m *mailbox[T]) put(v T, size int, whole string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.owed > 0 && m.owed+size > m.limit {
-		m.over, m.queue = true, nil
+	if m.over {
+		return
 	}
-	if !m.over {
-		m.queue = append(m.queue, v)
-		m.owed += size
+	if whole != "" {
+		m.queue = slices.DeleteFunc(m.queue, func(l letter[T]) bool {
+			if l.whole == whole {
+				m.owed -= l.size
+			}
+			return l.whole == whole
+		})
+	}
+	total := m.owed + size
+	if m.owed > 0 && total > m.limit && (total > maxBurst*m.limit || time.Since(m.moved) > m.patience) {
+		m.over, m.queue = true, nil
+	} else {
+		m.queue = append(m.queue, letter[T]{v, size, whole})
+		m.owed = total
 	}
 	m.rouse()
 }
@@ -64,23 +91,31 @@ func (m *mailbox[T]) rouse() {
 }
 
 // take returns what waits; not ok: the reader gets no more.
-func (m *mailbox[T]) take() (list []T, ok bool) {
+func (m *mailbox[T]) take() (list []letter[T], ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list, m.queue, m.owed = m.queue, nil, 0
+	list, m.queue, m.owed, m.moved = m.queue, nil, 0, time.Now()
 	return list, !m.over
+}
+
+// through says that the reader took something.
+func (m *mailbox[T]) through() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moved = time.Now()
 }
 
 // out writes one event stream.
 type out struct {
 	bytes.Buffer
-	w  http.ResponseWriter
-	rc *http.ResponseController
-	d  *Door
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	d       *Door
+	through func() // called when the reader took something
 }
 
 // begin answers with the head of an event stream.
-func (d *Door) begin(w http.ResponseWriter) *out {
+func (d *Door) begin(w http.ResponseWriter, through func()) *out {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{}) // where the server has none there is nothing to lift
 	h := w.Header()
@@ -88,7 +123,7 @@ func (d *Door) begin(w http.ResponseWriter) *out {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
 	w.WriteHeader(http.StatusOK)
-	return &out{w: w, rc: rc, d: d}
+	return &out{w: w, rc: rc, d: d, through: through}
 }
 
 // send writes what was collected; false once the reader is gone.
@@ -96,8 +131,15 @@ func (o *out) send() bool {
 	_ = o.rc.SetWriteDeadline(time.Now().Add(o.d.Limits.Write))
 	_, err := o.w.Write(o.Bytes())
 	o.Reset()
-	return err == nil && o.rc.Flush() == nil
+	if err != nil || o.rc.Flush() != nil {
+		return false
+	}
+	o.through()
+	return true
 }
+
+// page is send where enough was collected.
+func (o *out) page() bool { return o.Len() <= streamPage || o.send() }
 
 // pump writes whatever drain collects at each wake, and beats, until the reader
 // is gone, too slow (drain returns false) or signed out, or the server leaves.
@@ -144,7 +186,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return
 	}
 	defer d.streams.leave(sess.Person.ID)
-	box := newMailbox[api.Update](d.Limits.Queue)
+	box := newMailbox[api.Update](d.Limits)
 	defer d.hub.Listen(sess, func([]byte) {}, box.end)()
 	from := r.Header.Get("Last-Event-ID")
 	d.reach(r, from)
@@ -156,7 +198,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		for i := range u.Events {
 			n += len(u.Events[i].Data) + 100
 		}
-		box.put(u, n)
+		box.put(u, n, "")
 	})
 	defer watch.Stop()
 	stored, reset, err := d.Engine.Transcript(r.Context(), key, from, watch.Cursor)
@@ -171,14 +213,14 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return sight.Events(sess.Rights, d.desk.Place(key), events)
 	}
 	stored = cut(stored)
-	o := d.begin(w)
+	o := d.begin(w, box.through)
 	if reset || from == "" {
 		// Without an id: what follows is the whole.
 		o.WriteString("event: reset\ndata: {}\n\n")
 	}
 	for i := range stored {
 		writeEvent(&o.Buffer, stored, i)
-		if o.Len() > streamPage && !o.send() {
+		if !o.page() {
 			return
 		}
 	}
@@ -191,13 +233,16 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		if !ok {
 			return false
 		}
-		for _, u := range list {
-			if u.Stored && !u.After(watch.Cursor) {
+		for _, l := range list {
+			if l.what.Stored && !l.what.After(watch.Cursor) {
 				continue
 			}
-			events := cut(u.Events)
+			events := cut(l.what.Events)
 			for i := range events {
 				writeEvent(&o.Buffer, events, i)
+			}
+			if !o.page() {
+				return false
 			}
 		}
 		return true

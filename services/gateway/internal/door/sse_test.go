@@ -163,7 +163,7 @@ func TestEventStreamEnds(t *testing.T) {
 		s := h.sse("s1", "")
 		require.Equal(t, "reset", s.must().typ)
 		require.Equal(t, ":live", s.must().typ)
-		for i := range 200 {
+		for i := range 2000 {
 			h.fake.say(key, fmt.Sprintf("%d %s", i, strings.Repeat("x", 8<<10)))
 		}
 		drain(s)
@@ -229,6 +229,26 @@ func TestEventStreamEnds(t *testing.T) {
 		drain(s)
 		<-done
 	})
+}
+
+// What is said at once is no sign of a slow reader, however much it is.
+func TestABurstEndsNoEventStream(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, quick(socket.Limits{Patience: time.Minute}))
+	key := h.fake.open("s1")
+	s := h.sse("s1", "")
+	for s.must().typ != ":live" {
+		continue
+	}
+	h.fake.set(func(f *fake) {
+		for i := range 3 {
+			data := text(map[string]string{"role": "assistant", "text": fmt.Sprint(i, strings.Repeat("x", 140<<10))})
+			f.publish(key, []wire.Event{{Type: hitl.EventText, Data: data}}, true, nil)
+		}
+	})
+	for i := range 3 {
+		require.Contains(t, s.must().data, fmt.Sprintf(`"text":"%dx`, i))
+	}
 }
 
 func TestEventStreamsAreCounted(t *testing.T) {
