@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -43,8 +44,17 @@ var pageText string
 var sheetText []byte
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"words": words, "joint": func(j string) string { return joints[j] }, "at": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"words": words, "ordered": ordered, "joint": func(j string) string { return joints[j] }, "at": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 }).Parse(pageText))
+
+// turned is a run of letters that are written from right to left.
+var turned = regexp.MustCompile(`[\x{0590}-\x{08ff}\x{fb1d}-\x{fdff}\x{fe70}-\x{fefc}\x{10800}-\x{10fff}\x{1e800}-\x{1efff}]+`)
+
+// ordered is a text in the order in which it is run: such letters do not turn the
+// signs beside them around.
+func ordered(text string) template.HTML {
+	return template.HTML(turned.ReplaceAllString(template.HTMLEscapeString(text), "<bdi>$0</bdi>")) //nolint:gosec // escaped first
+}
 
 // Options wire a Page. All are required.
 type Options struct {
