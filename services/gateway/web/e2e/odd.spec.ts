@@ -342,25 +342,57 @@ test("names of any length and in any script, as many options as there may be, at
   expect((await big.answer()).outcome).toBe("answered");
 });
 
-test("letters of a script that runs from right to left do not change the order of a command's words B-54", async ({ app, asker }) => {
+test("letters of a script that runs from right to left do not change the order of what is run B-54", async ({ app, asker }) => {
   // The neutral signs between two words of such a script would turn around with them.
-  const asked = await asker.ask(inSession(command("x", { tool: { name: "Bash", input: { command: "cp אבג 12 / דהו /etc" } } }), SESSION));
-  const card = await app.open(asked);
-  await card.isWhole();
-  const order = await card.root.getByRole("group", { name: "Command" }).locator("pre").evaluate((pre) => {
-    const at = (word: string) => {
-      const walk = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
-      for (let n = walk.nextNode(); n; n = walk.nextNode()) {
-        const i = (n.nodeValue ?? "").indexOf(word);
-        if (i < 0) continue;
-        const r = document.createRange();
-        r.setStart(n, i);
-        r.setEnd(n, i + word.length);
-        return r.getBoundingClientRect().left;
-      }
-      return NaN;
-    };
-    return ["cp", "אבג", "12", "דהו", "/etc"].map(at);
-  });
-  expect(order).toEqual([...order].sort((a, b) => a - b));
+  const line = "cp אבג 12 / דהו /etc";
+  for (const [name, input] of [
+    ["Bash", { command: line }],
+    ["Write", { file_path: "/srv/app/run.sh", content: line }],
+    ["Edit", { file_path: "/srv/app/run.sh", old_string: "true", new_string: line }],
+    ["mcp__shell__run", { line }],
+  ] as const) {
+    await test.step(name, async () => {
+      const asked = await asker.ask(inSession(command("x", { tool: { name, input } }), SESSION));
+      const card = await app.open(asked);
+      await card.isWhole();
+      const order = await card.root.evaluate((root) => {
+        const at = (word: string) => {
+          const walk = document.createTreeWalker(root.querySelector(".bg-code")!, NodeFilter.SHOW_TEXT);
+          for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+            const i = (n.nodeValue ?? "").indexOf(word);
+            if (i < 0) continue;
+            const r = document.createRange();
+            r.setStart(n, i);
+            r.setEnd(n, i + word.length);
+            return r.getBoundingClientRect().left;
+          }
+          return -1;
+        };
+        return ["cp", "אבג", "12", "דהו", "/etc"].map(at);
+      });
+      expect(order).not.toContain(-1);
+      expect(order).toEqual([...order].sort((a, b) => a - b));
+      asked.withdraw();
+    });
+  }
+});
+
+test("somebody who may only look sees that a request waits, and nothing that decides", async ({ page, product, asker }) => {
+  const waits = [];
+  for (const name of ["Bash", "question", "form"]) waits.push(await asker.ask(inSession(kind(name).request, SESSION)));
+  const r = await product.call<{ token: string }>("POST", "/api/tokens", { name: "Vera", roles: [{ role: "viewer", projects: ["*"] }], expires_in: 3600 });
+  await page.goto(product.url);
+  await page.evaluate((token) => localStorage.setItem("banksman.session", JSON.stringify({ token })), r.body.token);
+  await page.reload();
+  const viewer = new App(page, product);
+  await expect(viewer.connection).toHaveText(/^Connected/);
+  for (const asked of waits) {
+    const card = await viewer.open(asked);
+    await expect(card.root).toContainText("your role does not reach it");
+    await expect(card.deciding()).toHaveCount(0);
+    await expect(card.root.getByRole("textbox")).toHaveCount(0);
+    await card.root.press("n");
+    await card.is("pending");
+  }
+  expect(waits.some((a) => a.answered())).toBe(false);
 });

@@ -47,6 +47,27 @@ test("a rule decides of what waits only what was ticked, and both tabs tell it B
   for (const t of [app, tab]) await expect(t.page).toHaveTitle("(2) Banksman");
 });
 
+test("two tabs of one person share what is half written, and neither erases it B-25 D0-37 D1-40", async ({ app, asker }) => {
+  const asked = await asker.ask(inSession(command("check"), SESSION));
+  const tab = await app.tab();
+  await app.card(asked).denyWithReason.click();
+  await app.card(asked).reason.fill("not before Grace has seen it");
+  await expect(tab.card(asked).root).toContainText("Not sent, and kept: your reason.");
+  // The key alone, which writes nothing.
+  await tab.card(asked).denyWithReason.click();
+  await expect(tab.card(asked).reason).toHaveValue("not before Grace has seen it");
+  await tab.card(asked).reason.press("Escape");
+  await app.page.reload();
+  await expect(app.card(asked).root).toContainText("Not sent, and kept: your reason.");
+  // Denied without it: that it was not sent is told in both, and is still there after a reload.
+  await tab.card(asked).deny.click();
+  expect((await asked.answer()).outcome).toBe("denied");
+  for (const t of [app, tab]) await expect(t.card(asked).unsent).toContainText("not before Grace has seen it");
+  await app.open(asked);
+  await app.page.reload();
+  await expect(app.card(asked).unsent).toContainText("not before Grace has seen it");
+});
+
 test("a batch in one tab is told in the other, and what was half written there stays B-04 B-17 D1-41", async ({ app, asker }) => {
   const asked = [];
   for (const w of ["one", "two", "three"]) asked.push(await asker.ask(inSession(command(w), SESSION)));

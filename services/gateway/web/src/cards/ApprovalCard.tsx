@@ -19,6 +19,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   const blocks = body?.blocks ?? [];
   const verbs = body?.verbs ?? ["deny"];
   const canAllow = verbs.includes("allow");
+  const canDeny = verbs.includes("deny");
   const fixed = summary.tool_name === "OpenLink"; // an edited address is not the page that waits
   const payload = blocks.filter((b) => b.form !== "text");
   const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
@@ -50,16 +51,17 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
     if (!off && !locked && canAllow) say("allow", { decision: "allow", scope });
   };
   const deny = () => {
-    if (!off) say("deny", { decision: "deny" });
+    if (!off && canDeny) say("deny", { decision: "deny" });
   };
   const denyWithReason = () => {
     const message = (draft.reason ?? "").trim();
-    if (!off) say("reason", message ? { decision: "deny", message } : { decision: "deny" });
+    if (!off && canDeny) say("reason", message ? { decision: "deny", message } : { decision: "deny" });
   };
   const allowEdited = () => {
     if (!off && !locked && canAllow && jsonProblem(edit) === "") say("edit", { decision: "allow", updated_input: edit, scope: "once" }); // a wider scope would be of what the agent asked
   };
   const openReason = () => {
+    if (!canDeny) return;
     setMode("reason");
     setDraft(shutting(draft, "reason", false));
     requestAnimationFrame(() => reasonField.current?.focus());
@@ -107,7 +109,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
       {!body ? "Approve opens once the whole request is here." : unseen > 0 ? "Approve opens once you have opened and seen the whole text." : "Approve opens once you have seen the text to its end."}
     </p>
   );
-  const denyButton = <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24">Deny <Key>n</Key></Button>;
+  const denyButton = canDeny && <Button data-testid="deny" disabled={off} busy={busy && pressed === "deny"} onClick={deny} className="max-md:min-w-24">Deny <Key>n</Key></Button>;
   const approveButton = canAllow && (
     <Button look="solid" data-testid="approve" disabled={off || locked} busy={busy && pressed === "allow"} onClick={allow} aria-describedby={locked ? `${id}-locked` : undefined} className="min-w-32">
       {scope === "session" ? "Approve for session" : "Approve once"} <Key>y</Key>
@@ -115,7 +117,7 @@ export function ApprovalCard({ item, busy, offline, draft, setDraft, respond, bi
   );
   const quiet = (
     <>
-      <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>
+      {canDeny && <Button look="quiet" ref={reasonButton} data-testid="deny-reason" disabled={off} onClick={openReason} tight>Deny with reason <Key>r</Key></Button>}
       {canAllow && !fixed && body?.input !== undefined && (
         <Button look="quiet" ref={editButton} data-testid="edit" disabled={off || locked} onClick={openEdit} tight>Edit <Key>e</Key></Button>
       )}

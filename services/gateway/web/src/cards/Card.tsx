@@ -1,20 +1,22 @@
 // The frame of every interaction: headline, who, risk, the kind's own part,
 // times, state, and the receipt it becomes.
-import { CircleAlert, Clock, Info, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
-import { memo, type ReactNode, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { cardState, type CardState, type Draft, type Item, type Send, type Summary } from "@banksman/client";
+import { CircleAlert, Clock, Info, LockKeyhole, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
+import { memo, type ReactNode, Suspense, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { cardState, type CardState, type Item, type Send, type Summary } from "@banksman/client";
 import { useNotifier } from "../store/helpers";
 import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
-import { focusedIn, useKeptFocus } from "../ui/place";
+import { useFocusOver, useKeptFocus } from "../ui/place";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
+import { interactionHref, keepPlace } from "../ui/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { Verbatim } from "./blocks";
 import { type CardKeys, useCardKeys } from "./keys";
 import type { Renderer } from "./kinds";
 import { Others } from "./Others";
 import { Ordered } from "./unseen";
-import { Receipt } from "./Receipt";
+import { Receipt, Whole } from "./Receipt";
+import { useDraft } from "./useDraft";
 import { useNow } from "./useNow";
 import { useOnScreen } from "./useOnScreen";
 import { FormCard, QuestionCard } from "./wanted";
@@ -69,7 +71,7 @@ function Broken({ item, error, again }: { item: Item; error: Error; again: () =>
       <pre tabIndex={0} role="group" aria-label="The request as it came" className="verbatim max-h-80 overflow-y-auto rounded-xl bg-code px-4 py-3 font-mono text-[13px] leading-5 text-code-ink">{raw(summary)}</pre>
       {!item.closed && (
         <div className="flex flex-wrap items-center gap-2">
-          <Button data-testid="deny" disabled={off} busy={card === "sending"} onClick={() => app.respond(key, approval ? { decision: "deny" } : { action: "dismiss" })}>{approval ? "Deny" : "Dismiss"}</Button>
+          {!mayNothing(summary) && <Button data-testid="deny" disabled={off} busy={card === "sending"} onClick={() => app.respond(key, approval ? { decision: "deny" } : { action: "dismiss" })}>{approval ? "Deny" : "Dismiss"}</Button>}
           <Button look="quiet" onClick={again}>Try to draw it again</Button>
         </div>
       )}
@@ -105,17 +107,9 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
   const { summary } = item;
   const { key } = summary;
   const now = useNow(offset, item.closed ? undefined : summary.expires_at);
-  const [draft, setDraftState] = useState<Draft>(() => app.drafts.load(key));
-  const latest = useRef(draft);
-  const written = useRef(false); // in this page
-  const setDraft = useCallback((change: Partial<Draft>) => {
-    written.current = true;
-    latest.current = { ...latest.current, ...change };
-    app.drafts.save(key, latest.current);
-    setDraftState(latest.current);
-  }, [app, key]);
+  const [draft, setDraft] = useDraft(key);
   const keys = useRef<CardKeys>({});
-  const handlers = useCardKeys(() => (item.closed ? {} : keys.current));
+  const handlers = useCardKeys(() => (item.closed || mayNothing(item.summary) ? {} : keys.current));
   const hold = useHeldHeight(item.closed);
   useKeptFocus(hold.ref, card === "sending");
   useOnScreen(hold.ref, key, !item.closed);
@@ -125,18 +119,23 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
     if (needsBody) void app.client.load(key);
   }, [needsBody, app, key]);
   const mine = card === "confirmed";
+  const said = mine ? (item.decision ?? send?.frame) : undefined;
   useEffect(() => {
-    if (mine) app.drafts.drop(key);
-  }, [app, mine, key]);
+    if (said) app.drafts.sent(key, said, summary.body?.input);
+    // Once: what is said does not change.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [app, said === undefined, key]);
 
   const unreachable = gone || (summary.unreachable ?? false);
   const { View, known } = rendererFor(summary);
+  const barred = mayNothing(summary);
+  const notes = <><Standing summary={summary} card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>;
   const attributes = { "data-card": "", "data-testid": `card-${summary.request_id}`, "data-state": card, "data-kind": summary.kind, "data-unreachable": unreachable || undefined };
 
   if (item.closed) {
     return (
       <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
-        <Receipt item={item} me={card === "confirmed"} lost={card === "lost"} left={written.current && !send ? latest.current : undefined} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
+        <Receipt item={item} me={mine} lost={card === "lost"} sent={send?.frame} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
       </article>
     );
   }
@@ -159,22 +158,38 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
             )}
           </p>
         </header>
-        {!known && <Notice tone="strong" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
+        {!known && !barred && <Notice tone="strong" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
         {!summary.body && (item.load === "failed" ? (
           <Notice tone="strong" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => void app.client.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
         ) : (
           <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
         ))}
-        <Suspense key={summary.digest} fallback={<p role="status" className="text-sm text-soft">Loading…</p>}><View
+        {barred ? <Barred item={item}>{notes}</Barred> : <Suspense key={summary.digest} fallback={<p role="status" className="text-sm text-soft">Loading…</p>}><View
           item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
-          notes={<><Standing summary={summary} card={card} send={send} offline={offline} unreachable={unreachable} /><Times summary={summary} now={now} /></>}
-        /></Suspense>
+          notes={notes}
+        /></Suspense>}
         <Others requestKey={key} />
       </div>
     </article>
   );
 });
+
+/** Whether the server gives this person no way to decide it. */
+function mayNothing(s: Summary): boolean {
+  return s.body !== undefined && (s.body.verbs ?? []).length === 0;
+}
+
+/** For whoever may look and not decide: what they may see of it, and why there is no button. */
+function Barred({ item, children }: { item: Item; children: ReactNode }) {
+  return (
+    <div className="space-y-4">
+      <Whole item={item} />
+      {children}
+      <p data-testid="barred" className="flex items-start gap-2 text-sm text-soft"><LockKeyhole size={15} aria-hidden className="mt-0.5 flex-none" />You may see that this request waits, and not decide it: your role does not reach it. It waits for somebody whose role does.</p>
+    </div>
+  );
+}
 
 function withoutAllow(item: Item): Item {
   const { summary } = item;
@@ -194,7 +209,7 @@ function Standing({ summary, card, send, offline, unreachable }: { summary: Summ
   );
   if (card === "refused") notes.push(
     <Notice key="refused" tone="strong" icon={<CircleAlert size={16} />}>
-      <p className="font-medium">{refusal(send)}</p>
+      {asksProof(send) ? <Proof summary={summary} /> : <p className="font-medium">{refusal(send)}</p>}
       {/* A form's fields say theirs themselves. */}
       {send?.fields?.filter((f) => !fields.includes(f.field)).map((f) => <p key={f.field} className="verbatim"><code className="font-mono text-[13px]">{f.field}</code> {f.problem}</p>)}
     </Notice>,
@@ -202,6 +217,25 @@ function Standing({ summary, card, send, offline, unreachable }: { summary: Summ
   if (offline) notes.push(<Notice key="offline" tone="strong" icon={<WifiOff size={16} />}>No connection to the server. Decisions are off until it is back; what you wrote is kept.</Notice>);
   if (unreachable) notes.push(<Notice key="unreachable" tone="strong" icon={<Unplug size={16} />}>The agent cannot be reached at the moment. You can still answer; it gets the answer when it is back.</Notice>);
   return notes.length > 0 ? <div className="space-y-2">{notes}</div> : null;
+}
+
+const PROOF = "/signin.html#proof"; // the server names it where a passkey is wanted
+
+function asksProof(send: Send | undefined): boolean {
+  return send?.status === "forbidden" && (send.error ?? "").includes(PROOF);
+}
+
+/** The way to the passkey that a critical request wants, and back to the request. */
+function Proof({ summary }: { summary: Summary }) {
+  const app = useCards();
+  const { href, ...how } = app.sessionLink(summary.session_key);
+  return (
+    <>
+      <p className="font-medium">Not sent yet: a request of critical risk takes your passkey. It counts for five minutes. What you wrote is kept.</p>
+      <a data-testid="proof" {...how} href={new URL(PROOF, new URL(href, location.href)).href} onClick={() => { if (!app.embedded) keepPlace(interactionHref(summary.key), Date.now()); }}
+        className="mt-2 inline-flex min-h-9 items-center rounded-lg border border-edge/60 bg-card px-3 font-medium text-ink hover:bg-sunk max-md:min-h-11">Confirm with your passkey</a>
+    </>
+  );
 }
 
 function refusal(send: Send | undefined): string {
@@ -292,18 +326,14 @@ function useHeldHeight(closed: boolean) {
   const inside = useRef(false);
   const [held, setHeld] = useState<number | undefined>(undefined);
   const was = useRef(closed);
-  const hadFocus = useRef(false);
-  // Asked while the old content still stands: afterwards its focus and its height are lost.
-  if (closed && !was.current) {
-    hadFocus.current = ref.current?.contains(focusedIn(ref.current)) ?? false;
-    height.current = ref.current?.offsetHeight ?? 0;
-  }
+  useFocusOver(ref, closed);
+  // Asked while the old content still stands: afterwards its height is lost.
+  if (closed && !was.current) height.current = ref.current?.offsetHeight ?? 0;
   useLayoutEffect(() => {
     if (closed && !was.current) {
       was.current = true;
       inside.current = ref.current?.matches(":hover") ?? false;
       setHeld(height.current);
-      if (hadFocus.current) ref.current?.focus({ preventScroll: true });
     }
   });
   useEffect(() => {

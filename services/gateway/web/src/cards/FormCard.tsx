@@ -1,4 +1,4 @@
-import { useEffect, useId, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { beginsOpen, type FormField, shutting } from "@banksman/client";
 import { Button, inputClass, Key } from "../ui/controls";
 import { jsonProblem } from "./ApprovalCard";
@@ -16,6 +16,8 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
   const [asJson, setAsJson] = useState(beginsOpen(draft, "form"));
   const [pressed, setPressed] = useState("");
   const [clarifying, setClarifying] = useState(beginsOpen(draft, "clarify"));
+  const clarifyField = useRef<HTMLTextAreaElement>(null);
+  const clarifyButton = useRef<HTMLButtonElement>(null);
   const id = useId();
   const off = busy || offline;
   const json = asJson || fields.length === 0;
@@ -45,6 +47,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
   const openClarify = (open: boolean) => {
     setClarifying(open);
     setDraft(shutting(draft, "clarify", !open && !!draft.clarify));
+    requestAnimationFrame(() => (open ? clarifyField : clarifyButton).current?.focus());
   };
   useEffect(() => {
     bindKeys({ submit: clarifying ? clarify : submit });
@@ -85,9 +88,15 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
       {clarifying && (
         <div className="space-y-2 border-t border-line pt-4">
           <label htmlFor={`${id}-clarify`} className="block text-sm font-medium">Tell the agent something instead</label>
-          <textarea id={`${id}-clarify`} data-testid="clarify-text" rows={3} className={inputClass} disabled={busy} value={draft.clarify ?? ""} onChange={(e) => setDraft({ clarify: e.target.value })} />
+          <textarea id={`${id}-clarify`} ref={clarifyField} data-testid="clarify-text" rows={3} className={inputClass} disabled={busy} value={draft.clarify ?? ""} onChange={(e) => setDraft({ clarify: e.target.value })}
+            onKeyDown={(e) => {
+              if (e.key === "Escape" && !e.nativeEvent.isComposing) {
+                e.stopPropagation();
+                openClarify(false);
+              }
+            }} />
           <div className="flex flex-wrap justify-between gap-2">
-            <Button look="quiet" onClick={() => openClarify(false)}>Back to the form</Button>
+            <Button look="quiet" disabled={busy} onClick={() => openClarify(false)}>Back to the form</Button>
             <Button look="solid" data-testid="clarify-send" disabled={off || (draft.clarify ?? "").trim() === ""} busy={busy && pressed === "clarify"} onClick={clarify}>Send these words</Button>
           </div>
         </div>
@@ -95,7 +104,7 @@ export function FormCard({ item, send, busy, offline, draft, setDraft, respond, 
       {!clarifying && (
         <div data-actions className="flex flex-wrap items-center gap-2">
           {verbs.includes("dismiss") && <Button look="quiet" tight data-testid="dismiss" disabled={off} onClick={() => { setPressed("dismiss"); respond({ action: "dismiss" }); }}>Dismiss</Button>}
-          {verbs.includes("clarify") && <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => openClarify(true)}>{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>}
+          {verbs.includes("clarify") && <Button look="quiet" tight ref={clarifyButton} data-testid="clarify" disabled={off} onClick={() => openClarify(true)}>{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>}
           <span className="flex-1" />
           {!json && problem !== "" && <span className="text-sm text-soft max-md:w-full">{problem}</span>}
           <Button look="solid" data-testid="submit" disabled={off || problem !== ""} busy={busy && pressed === "submit"} onClick={submit} className="min-w-28 max-md:w-full">Submit form <Key>Ctrl Enter</Key></Button>

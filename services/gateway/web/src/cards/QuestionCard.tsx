@@ -49,6 +49,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
   const [pressed, setPressed] = useState("");
   const root = useRef<HTMLDivElement>(null);
   const clarifyField = useRef<HTMLTextAreaElement>(null);
+  const clarifyButton = useRef<HTMLButtonElement>(null);
   const id = useId();
   const off = busy || offline;
   const done = questions.map((q) => isAnswered(answerOf(draft, q)));
@@ -71,7 +72,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
   const openClarify = (open: boolean) => {
     setClarifying(open);
     setDraft(shutting(draft, "clarify", !open && !!draft.clarify));
-    if (open) requestAnimationFrame(() => clarifyField.current?.focus());
+    requestAnimationFrame(() => (open ? clarifyField : clarifyButton).current?.focus());
   };
   const dismiss = () => {
     if (off) return;
@@ -141,7 +142,7 @@ export function QuestionCard({ item, busy, offline, draft, setDraft, respond, bi
             <Button look="quiet" tight data-testid="dismiss" disabled={off} busy={busy && pressed === "dismiss"} onClick={dismiss} title="Close it without an answer; the agent is told so">Dismiss</Button>
           )}
           {verbs.includes("clarify") && (
-            <Button look="quiet" tight data-testid="clarify" disabled={off} onClick={() => openClarify(true)}><MessageSquareText size={16} aria-hidden />{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>
+            <Button look="quiet" tight ref={clarifyButton} data-testid="clarify" disabled={off} onClick={() => openClarify(true)}><MessageSquareText size={16} aria-hidden />{draft.clarify ? "Your words, not sent" : "Answer in words instead"}</Button>
           )}
           <span className="flex-1" />
           {!ready && <span className="text-sm text-soft max-md:w-full">{missing > 0 ? (missing === 1 ? "1 answer missing" : `${missing} answers missing`) : "Nothing answered yet"}</span>}

@@ -1,10 +1,11 @@
 import { Check, CheckCheck, CircleSlash, Clock, MessageSquareText, PackageCheck, PackageX, Undo2, Unplug, X } from "lucide-react";
-import { type ComponentType, type ReactNode, useRef, useState } from "react";
-import { type Ack, type Draft, draftText, type Field, type Item, type Outcome } from "@banksman/client";
+import type { ComponentType, ReactNode } from "react";
+import { type Ack, draftText, type Field, type Item, type Outcome, type Said, unsent as unsentOf } from "@banksman/client";
 import { useCards } from "../ui/context";
 import { Button, Chip, CopyButton } from "../ui/controls";
 import { AgentWords, distinct, PayloadBlock, Verbatim } from "./blocks";
-import { useReadAndLeft } from "./useReadAndLeft";
+import { Ordered } from "./unseen";
+import { useDraft } from "./useDraft";
 import { clock, isGood, receiptLine } from "./words";
 
 const icons: Record<Outcome, ReactNode> = {
@@ -26,8 +27,8 @@ export interface ReceiptProps {
   item: Item;
   me: boolean;
   lost: boolean;
-  /** What was half written in this page and sent from nowhere, if somebody knows. */
-  left?: Draft;
+  /** What this page has sent about it. */
+  sent?: Said;
   now: number;
   /** Which session, where that is not plain from the place. */
   where?: string;
@@ -36,16 +37,13 @@ export interface ReceiptProps {
 }
 
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
-export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProps) {
+export function Receipt({ item, me, lost, sent, now, where, fetch }: ReceiptProps) {
   const { summary, outcome, decision } = item;
   const { drafts } = useCards();
-  const box = useRef<HTMLDivElement>(null);
-  const [unsent, setUnsent] = useState(() => (left ? draftText(left) : me ? "" : draftText(drafts.load(summary.key))));
-  // One's own answer went out from another tab: what stands here goes once that was read.
-  useReadAndLeft(box, me && unsent !== "", () => {
-    drafts.drop(summary.key);
-    setUnsent("");
-  });
+  const [draft] = useDraft(summary.key);
+  // The words of one's own answer are in the record, or on their way there.
+  const said = me ? (decision ?? sent) : outcome === undefined ? sent : undefined;
+  const unsent = draftText(said ? unsentOf(draft, said, summary.body?.input) : draft);
   const AnswerView = outcome === "answered" && Object.hasOwn(answerViews, summary.kind) ? answerViews[summary.kind] : undefined;
   return (
     <div data-testid={`receipt-${summary.request_id}`} className="enter min-w-0 space-y-2">
@@ -53,7 +51,7 @@ export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProp
         <Badge outcome={outcome} />
         <div className="min-w-0 flex-1">
           <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
-          <p className="verbatim text-sm text-soft"><Verbatim text={summary.headline} />{where ? ` · ${where}` : ""}</p>
+          <p className="verbatim text-sm text-soft"><Ordered text={summary.headline} />{where ? ` · ${where}` : ""}</p>
           {!AnswerView && <Asked item={item} fetch={fetch} />}
           {outcome === "invalid" && (decision?.fields ?? []).length > 0 && <Faults fields={decision!.fields!} />}
           {AnswerView && <AnswerView item={item} />}
@@ -64,12 +62,12 @@ export function Receipt({ item, me, lost, left, now, where, fetch }: ReceiptProp
         </div>
       </div>
       {unsent !== "" && (
-        <div ref={box} className="ml-9 rounded-lg border border-line bg-sunk p-3 text-sm">
+        <div className="ml-9 rounded-lg border border-line bg-sunk p-3 text-sm">
           <p className="font-medium">What you had written was not sent. It is still here:</p>
           <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
           <div className="mt-2 flex gap-2">
             <CopyButton text={unsent} label="Copy it" />
-            <Button small look="quiet" onClick={() => { drafts.drop(summary.key); setUnsent(""); }}>Discard it</Button>
+            <Button small look="quiet" onClick={() => drafts.drop(summary.key)}>Discard it</Button>
           </div>
         </div>
       )}
@@ -103,7 +101,7 @@ function Asked({ item, fetch }: { item: Item; fetch: (() => void) | undefined })
   return (
     <details className="group mt-1" onToggle={(e) => { if (e.currentTarget.open) opened(); }}>
       <summary className="flex list-none items-baseline gap-2 rounded text-sm [&::-webkit-details-marker]:hidden max-md:min-h-11 max-md:items-center">
-        {line !== "" && <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Verbatim text={line} /></code>}
+        {line !== "" && <code className="line-clamp-2 min-w-0 font-mono text-[13px] text-ink/80 [overflow-wrap:anywhere] group-open:hidden"><Ordered text={line} /></code>}
         <span className="flex-none text-[13px] text-faint underline underline-offset-2"><span className="group-open:hidden">{line !== "" ? "all of it" : "what was asked"}</span><span className="hidden group-open:inline">fold</span></span>
       </summary>
       <div className="mt-2 space-y-2">
@@ -119,7 +117,7 @@ function Asked({ item, fetch }: { item: Item; fetch: (() => void) | undefined })
   );
 }
 
-function Whole({ item }: { item: Item }) {
+export function Whole({ item }: { item: Item }) {
   const { summary } = item;
   const body = summary.body!;
   const blocks = body.blocks ?? [];

@@ -175,9 +175,9 @@ function TextBlock({ block, cwd, parts, onSeen }: { block: Block; cwd?: string; 
       {countable && <span>{count(block.lines ?? size.lines, "line")}</span>}
     </>}>
       <Folding long={isLong(block)} lines={size.lines} label={block.label} onSeen={onSeen} full={
-        <pre className={`verbatim px-4 pt-1 pb-4 ${look}`}>{hero ? <Marked text={text} parts={parts} /> : <Verbatim text={text} />}</pre>
+        <pre className={`verbatim px-4 pt-1 pb-4 ${look}`}>{hero ? <Marked text={text} parts={parts} /> : block.form === "plan" ? <Verbatim text={text} /> : <Ordered text={text} />}</pre>
       } peek={
-        <pre className={`verbatim px-4 pt-1 pb-2 ${look}`}><Verbatim text={peekText(text)} /></pre>
+        <pre className={`verbatim px-4 pt-1 pb-2 ${look}`}>{block.form === "plan" ? <Verbatim text={peekText(text)} /> : <Ordered text={peekText(text)} />}</pre>
       } />
     </Surface>
   );
@@ -255,8 +255,8 @@ const rowWord = { same: "", add: "added: ", del: "removed: " } as const;
 
 /** A line's text, with what changed inside of it marked. */
 function LineText({ line }: { line: DiffLine }) {
-  if (!line.spans) return <Verbatim text={line.text === "" ? " " : line.text} />;
-  return <>{line.spans.map((s: Span, i) => s.changed ? <span key={i} data-changed className={`rounded-xs ${markLook[line.op]}`}><Verbatim text={s.text} /></span> : <Verbatim key={i} text={s.text} />)}</>;
+  if (!line.spans) return <Ordered text={line.text === "" ? " " : line.text} />;
+  return <>{line.spans.map((s: Span, i) => s.changed ? <span key={i} data-changed className={`rounded-xs ${markLook[line.op]}`}><Ordered text={s.text} /></span> : <Ordered key={i} text={s.text} />)}</>;
 }
 
 function DiffRows({ lines }: { lines: DiffLine[] }) {

@@ -1,6 +1,6 @@
 import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ada, ask, bash, body, closed, decision, edit, fieldForm, formFields, me, plan, processState, question, releaseParts, summary, system } from "@banksman/client/testing";
+import { ada, ask, bash, body, closed, decision, edit, fieldForm, form, formFields, hello, me, plan, processState, question, releaseParts, session, summary, system, write } from "@banksman/client/testing";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { sentence } from "./Audience";
@@ -8,6 +8,7 @@ import { distinct } from "./blocks";
 import { diffLines, inlineMarks, sideBySide } from "./diff";
 import { formContent } from "./form";
 import { markParts } from "./parts";
+import { takePlace } from "../ui/route";
 import { stageWord } from "./Receipt";
 
 const card = (id: string) => screen.getByTestId(`card-${id}`);
@@ -314,41 +315,148 @@ describe("receipts", () => {
     expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
   });
 
-  it("what is left over where one decided in another tab goes once it was read and the page was left, and not before", async () => {
-    vi.stubGlobal("IntersectionObserver", class {
-      constructor(private readonly f: (e: { target: Element; isIntersecting: boolean }[]) => void) {}
-      observe(el: Element): void { this.f([{ target: el, isIntersecting: true }]); }
-      unobserve(): void {}
-      disconnect(): void {}
-    });
-    let focused = false;
-    vi.spyOn(document, "hasFocus").mockImplementation(() => focused);
+  it("D1-40: what was not in one's own answer stays to copy, wherever that was given, also after a reload; Discard takes it", async () => {
+    const a = bash("a");
+    const h = online([a]);
+    const first = mount(h);
+    await first.user.click(screen.getByTestId("deny-reason"));
+    await first.user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
+    first.push(processState([], { closed: [closed(a, "allowed", { principal: me })] }));
+    expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
+    first.unmount();
+    const again = online([a]);
+    const { user, push } = mount(again);
+    push(processState([], { closed: [closed(a, "allowed", { principal: me })] }));
+    expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
+    await user.click(screen.getByRole("button", { name: "Discard it" }));
+    expect(screen.queryByTestId("unsent")).toBeNull();
+    expect(again.app.drafts.load(a.key)).toEqual({});
+  });
+
+  it.each(["deny", "approve"])("D1-40: a reason that was put away is not lost by %s", async (press) => {
     const a = bash("a");
     const h = online([a]);
     const { user, push } = mount(h);
     await user.click(screen.getByTestId("deny-reason"));
     await user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    push(processState([], { closed: [closed(a, "allowed", { principal: me })] }));
-    const turn = (to: boolean) => act(() => {
-      focused = to;
-      window.dispatchEvent(new Event(to ? "focus" : "blur"));
-    });
-    // Nobody has looked at this tab yet, however long it stands there.
-    act(() => vi.advanceTimersByTime(60_000));
-    turn(false);
+    await user.keyboard("{Escape}");
+    expect(screen.getByTestId("kept")).toHaveTextContent("Not sent, and kept: your reason");
+    await user.click(screen.getByTestId(press));
+    push({ type: "receipt", ref: h.answers()[0]!.ref, status: "accepted" });
+    expect(card("a")).toHaveAttribute("data-state", "confirmed");
     expect(screen.getByTestId("unsent")).toHaveTextContent("not on a Friday");
-    turn(true);
-    act(() => vi.advanceTimersByTime(500)); // too short to read it
-    turn(false);
-    expect(screen.getByTestId("unsent")).toBeInTheDocument();
-    turn(true);
-    act(() => vi.advanceTimersByTime(60_000));
-    expect(screen.getByTestId("unsent")).toBeInTheDocument(); // not under anybody's eyes
-    turn(false);
+  });
+
+  it("D1-40: what is in one's own answer is not called unsent, in no tab and by no order of the server's words", async () => {
+    const a = bash("a");
+    const h = online([a]);
+    const { user, push } = mount(h);
+    await user.click(screen.getByTestId("deny-reason"));
+    await user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
+    await user.click(screen.getByTestId("deny-reason-send"));
+    push(processState([], { closed: [closed(a, "denied", { principal: me, message: "not on a Friday" })] }));
     expect(screen.queryByTestId("unsent")).toBeNull();
     expect(h.app.drafts.load(a.key)).toEqual({});
+  });
+
+  it("B-25 D0-37: two tabs do not erase each other's drafts, and show them", async () => {
+    const a = bash("a");
+    const [one, two] = [online([a]), online([a])];
+    const tabs = [mount(one), mount(two)] as const;
+    const at = (n: 0 | 1) => within(tabs[n].container);
+    await tabs[0].user.click(at(0).getByTestId("deny-reason"));
+    await tabs[0].user.type(at(0).getByTestId("deny-reason-text"), "not on a Friday");
+    // Another tab of the browser hears of it so.
+    act(() => void window.dispatchEvent(new StorageEvent("storage", { key: null })));
+    expect(at(1).getByTestId("kept")).toHaveTextContent("your reason");
+    await tabs[1].user.click(at(1).getByTestId("deny-reason"));
+    expect(at(1).getByTestId("deny-reason-text")).toHaveValue("not on a Friday");
+    tabs[0].unmount();
+    mount(online([a]));
+    expect(screen.getAllByTestId("deny-reason-text").at(-1)).toHaveValue("not on a Friday");
+  });
+});
+
+describe("whoever may not decide", () => {
+  const nothing = body({ verbs: [], scopes: [] });
+  it.each([
+    ["approval", bash("a", "ls", { body: nothing })],
+    ["question", ask("a", [question()], { body: nothing })],
+    ["form", form("a", { body: nothing })],
+    ["an approval that shows what it is about", bash("a", "ls", { body: { ...bash("a").body!, verbs: [] } })],
+  ])("a card has no control that decides, no key either, and says why: %s", (_kind, s) => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    const h = online([s]);
+    mount(h);
+    expect(screen.getByTestId("barred")).toHaveTextContent("your role does not reach it");
+    expect(card("a")).not.toHaveTextContent("does not know requests of the kind");
+    expect(within(card("a")).queryByRole("button", { name: /Approve|Deny|Submit|Dismiss|words|Edit/ })).toBeNull();
+    expect(within(card("a")).queryByRole("textbox")).toBeNull();
+    act(() => card("a").focus());
+    for (const key of ["n", "r", "y", "e", "1"]) {
+      vi.advanceTimersByTime(5_000);
+      fireEvent.keyDown(card("a"), { key });
+    }
+    expect(h.answers()).toEqual([]);
     vi.useRealTimers();
+  });
+
+  it("an approval without a way to deny has none", () => {
+    const h = online([bash("a", "ls", { body: { ...bash("a").body!, verbs: ["allow"] } })]);
+    mount(h);
+    expect(screen.getByTestId("approve")).toBeInTheDocument();
+    expect(within(card("a")).queryByRole("button", { name: /Deny/ })).toBeNull();
+  });
+});
+
+describe("a request that takes a passkey", () => {
+  it("D1-40: the card leads to the passkey and back to itself, with what was written", async () => {
+    const a = bash("a", "ls", { risk: "critical" });
+    const h = online([a]);
+    const first = mount(h);
+    await first.user.click(screen.getByTestId("deny-reason"));
+    await first.user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
+    await first.user.keyboard("{Escape}");
+    await first.user.click(screen.getByTestId("approve"));
+    first.push({ type: "receipt", ref: h.answers()[0]!.ref!, status: "forbidden", error: "a request of critical risk takes a passkey (/signin.html#proof)" });
+    const link = screen.getByTestId("proof");
+    expect(link).toHaveAttribute("href", new URL("/signin.html#proof", location.href).href);
+    expect(card("a")).not.toHaveTextContent("signin.html");
+    link.addEventListener("click", (e) => e.preventDefault()); // jsdom goes nowhere
+    await first.user.click(link);
+    expect(takePlace(Date.now())).toBe("#/i/default.agents.a");
+    first.unmount();
+    mount(online([a]));
+    expect(screen.getByTestId("kept")).toHaveTextContent("your reason");
+  });
+});
+
+describe("drafts on a shared browser", () => {
+  it("B-25: the next person who signs in there sees none of the former one's", async () => {
+    const a = bash("a");
+    const first = mount(online([a]));
+    await first.user.click(screen.getByTestId("deny-reason"));
+    await first.user.type(screen.getByTestId("deny-reason-text"), "not on a Friday");
+    first.unmount();
+    const h = online();
+    h.push(hello({ principal: ada, server_time: new Date().toISOString() }), { type: "active_processes", cursor: "c1", sessions: [session([a])], more: false });
+    const next = mount(h);
+    expect(screen.queryByTestId("deny-reason-text")).toBeNull();
+    expect(screen.queryByTestId("kept")).toBeNull();
+    next.unmount();
+    mount(online([a]));
+    expect(screen.getByTestId("deny-reason-text")).toHaveValue("not on a Friday");
+  });
+});
+
+describe("scripts that run from right to left", () => {
+  const line = "cp \u05d0\u05d1\u05d2 12 / \u05d3\u05d4\u05d5 /etc";
+  const mcp = summary("a", { tool_name: "mcp__fs__run", body: body({ blocks: [{ label: "Input", form: "json", text: `{"line": "${line}"}`, lines: 1 }] }) });
+  const file = write("a", 1);
+  file.body!.blocks![1]!.text = line;
+  it.each([["Bash", bash("a", line)], ["Write", file], ["Edit", edit("a", "x\n", `${line}\n`)], ["an MCP tool", mcp]])("B-54: each run of such letters is by itself in %s", (_tool, s) => {
+    mount(online([s]));
+    expect([...card("a").querySelectorAll(".bg-code bdi")].map((b) => b.textContent)).toEqual(["\u05d0\u05d1\u05d2", "\u05d3\u05d4\u05d5"]);
   });
 });
 

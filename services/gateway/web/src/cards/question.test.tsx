@@ -1,4 +1,4 @@
-import { act, fireEvent, screen, within } from "@testing-library/react";
+import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
 import { ask, bash, closed, decision, features, form, formFields, processState, question, system } from "@banksman/client/testing";
 import { online } from "../testing/harness";
@@ -9,6 +9,26 @@ const card = (id: string) => screen.getByTestId(`card-${id}`);
 const el = (name: string) => screen.getByTestId<HTMLInputElement>(name);
 
 describe("question card", () => {
+  it.each([["question", ask("q")], ["form", form("q", { body: { verbs: ["answer", "clarify"], scopes: [], schema: "{}", fields: formFields } })]])("the focus goes along with words in place of an answer, and comes back by Esc and by the button: %s", async (_kind, asked) => {
+    const { user } = mount(online([asked]));
+    for (const back of [() => user.keyboard("{Escape}"), () => user.click(screen.getByText(/^Back to the (question|form)$/))]) {
+      await user.click(el("clarify"));
+      await waitFor(() => expect(el("clarify-text")).toHaveFocus());
+      await back();
+      await waitFor(() => expect(el("clarify")).toHaveFocus());
+    }
+  });
+
+  it("D1-40: an own answer that was typed and not chosen is not lost with the one that was", async () => {
+    const h = online([ask("q")]);
+    const { user, push } = mount(h);
+    await user.type(el("q-db-other"), "MariaDB");
+    await user.click(el("q-db-opt-0"));
+    await user.click(el("submit"));
+    push({ type: "receipt", ref: h.answers()[0]!.ref!, status: "accepted" });
+    expect(screen.getByTestId("unsent").textContent).toBe("MariaDB");
+  });
+
   it.each([["question", ask("q")], ["form", form("q", { body: { verbs: ["answer", "clarify"], scopes: [], schema: "{}", fields: formFields } })]])("D1-40: words in place of an answer are kept when the field is closed over them: %s", async (_kind, asked) => {
     const h = online([asked]);
     const first = mount(h);

@@ -4,10 +4,12 @@ import type { Item, Say } from "@banksman/client";
 import { AgentWords, isLong, PayloadBlock, Verbatim } from "../cards/blocks";
 import { Ordered } from "../cards/unseen";
 import { SeenEnd } from "../cards/SeenEnd";
+import { useDraft } from "../cards/useDraft";
 import { origin } from "../cards/words";
 import { useAppState, useCards } from "../ui/context";
 import { Button, inputClass } from "../ui/controls";
 import { useFresh } from "../ui/fresh";
+import { LiveRegion } from "../ui/LiveRegion";
 import { decideAll, type Fate, type Listed } from "./batch";
 
 /** Every selected request in full, and one press for all of them. */
@@ -20,7 +22,11 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
   const [list, setListed] = useState<Listed[]>(() => keys.map((key) => ({ key, digest: state.items[key]?.summary.digest ?? "" })));
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const [end, setEnd] = useState(false);
-  const [reason, setReason] = useState("");
+  // Kept over Esc and a reload, for as long as it is about one of these.
+  const [draft, setDraft] = useDraft("batch");
+  const about = draft.fields?.about ?? [];
+  const reason = list.some((l) => about.includes(l.key)) ? (draft.reason ?? "") : "";
+  const setReason = (text: string) => setDraft({ reason: text, fields: text === "" ? undefined : { about: list.map((l) => l.key) } });
   const [fates, setFates] = useState<Record<string, Fate>>({});
   const [sending, setSending] = useState<"" | "allow" | "deny">("");
   const [over, setOver] = useState(false);
@@ -52,27 +58,35 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
   const decide = (what: "allow" | "deny", say: Say) => {
     setSending(what);
     setFates({});
-    void decideAll(app.client, open, say, (key, f) => setFates((old) => ({ ...old, [key]: f }))).then(() => {
+    const told: Record<string, Fate> = {};
+    void decideAll(app.client, open, say, (key, f) => {
+      told[key] = f;
+      setFates((old) => ({ ...old, [key]: f }));
+    }).then(() => {
+      const did = Object.keys(told).filter((key) => told[key]!.done);
+      const not = Object.keys(told).length - did.length;
       setSending("");
       setOver(true);
+      for (const key of did) onDrop(key);
+      if (what === "deny" && not === 0) app.drafts.drop("batch");
+      app.store.dispatch({ kind: "say", text: `${did.length} decided${not > 0 ? `, ${not} not` : ""}.` });
     });
   };
   const done = list.filter((l) => fates[l.key]?.done);
   const failed = list.filter((l) => fates[l.key] && !fates[l.key]!.done);
-  useEffect(() => {
-    if (!over) return;
-    for (const l of done) onDrop(l.key);
-    app.store.dispatch({ kind: "say", text: `${done.length} decided${failed.length > 0 ? `, ${failed.length} not` : ""}.` });
-    // Once, when the last word is in.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [over]);
 
   return (
-    <dialog ref={box} data-testid="batch" aria-labelledby={`${id}-title`} onClose={onClose} onKeyDown={(e) => e.stopPropagation()}
+    <dialog ref={box} data-testid="batch" aria-labelledby={`${id}-title`} onClose={() => (sending === "" ? onClose() : box.current?.showModal?.())}
+      onKeyDown={(e) => {
+        e.stopPropagation();
+        // What is on its way is told here: the sheet stays until all of it is.
+        if (e.key === "Escape" && sending !== "") e.preventDefault();
+      }}
+     
       className="m-auto flex max-h-[92dvh] w-full max-w-3xl flex-col rounded-2xl border border-line bg-page p-0 text-ink shadow-card backdrop:bg-black/40">
       <header className="flex flex-none items-center justify-between gap-3 border-b border-line px-5 py-3">
         <h2 id={`${id}-title`} className="text-lg font-semibold">{list.length === 1 ? "Decide 1 request" : `Decide ${list.length} requests`}</h2>
-        <Button small look="quiet" aria-label="Close" onClick={onClose}><X size={16} aria-hidden /></Button>
+        <Button small look="quiet" aria-label="Close" disabled={sending !== ""} onClick={onClose}><X size={16} aria-hidden /></Button>
       </header>
       <ol data-scroll tabIndex={0} aria-label="What is decided" className="min-h-0 flex-1 space-y-4 overflow-y-auto px-5 py-4">
         {list.map((l, i) => {
@@ -85,7 +99,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
       <footer className="flex-none space-y-2.5 border-t border-line px-5 py-3">
         {over ? (
           <div className="flex flex-wrap items-center justify-between gap-2">
-            <p role="status" className="text-sm">
+            <p className="text-sm">
               {done.length > 0 && <span>{done.length} decided. </span>}
               {failed.length > 0 && <strong className="font-medium text-ink">{failed.length} not: the reasons stand above. Nothing else about them has changed.</strong>}
             </p>
@@ -104,6 +118,7 @@ export function BatchSheet({ keys, onDrop, onClose }: { keys: readonly string[];
           </>
         )}
       </footer>
+      <LiveRegion inside />
     </dialog>
   );
 }

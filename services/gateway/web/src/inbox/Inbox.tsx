@@ -4,7 +4,7 @@ import { Card } from "../cards/Card";
 import { useCardKeys } from "../cards/keys";
 import { useNow } from "../cards/useNow";
 import { BatchSheet } from "../cards/wanted";
-import { byDeadline, cardState, order, pendingKeys, type Say, type Summary } from "@banksman/client";
+import { byDeadline, cardState, draftText, order, pendingKeys, type Say, type Summary } from "@banksman/client";
 import { keepSetting, setting } from "../store/settings";
 import { useAppState, useCards } from "../ui/context";
 import { Button } from "../ui/controls";
@@ -47,14 +47,6 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
   if (first === "" && !loading && pending.length > 0) setFirst(pending.length > MANY ? "rows" : "cards");
   const view: View = chosen === "rows" || chosen === "cards" ? chosen : first || "cards";
 
-  useEffect(() => {
-    const closed = kept.filter((k) => state.items[k]?.closed);
-    if (closed.length > MAX_RECEIPTS) {
-      const gone = new Set(closed.slice(0, closed.length - MAX_RECEIPTS));
-      setKept(kept.filter((k) => !gone.has(k)));
-    }
-  }, [kept, state.items]);
-
   const shown = kept.filter((k) => state.items[k]);
   const values = {
     project: distinct(pending.map((k) => state.items[k]!.summary.project_id ?? "")),
@@ -68,7 +60,15 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
       return fits(filter.project, values.project, s.project_id ?? "") && fits(filter.agent, values.agent, agentOf(s)) && fits(filter.kind, values.kind, s.kind);
     })
     .sort((a, b) => (sort === "age" ? order : byDeadline)(state.items[a]!.summary, state.items[b]!.summary));
-  const visible = useOrder(sorted, sort, list);
+  const { keys: visible, held } = useOrder(sorted, sort, list);
+  // The oldest receipts go while nobody points at the list or works in it, and none with words that were not sent.
+  useEffect(() => {
+    if (held) return;
+    const closed = kept.filter((k) => state.items[k]?.closed && draftText(app.drafts.load(k)) === "");
+    if (closed.length <= MAX_RECEIPTS) return;
+    const gone = new Set(closed.slice(0, closed.length - MAX_RECEIPTS));
+    setKept(kept.filter((k) => !gone.has(k)));
+  }, [kept, state.items, held, app]);
   const receipts = shown.filter((k) => state.items[k]!.closed);
   const listed = view === "cards" ? visible.slice(0, most) : visible;
   const picked = listed.filter((k) => selected.has(k) && selectable(state.items[k]));
@@ -129,7 +129,7 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
                       <Button small look="quiet" className="w-full" aria-label={`Fold: ${item.summary.headline}`} onClick={() => closeRow(k)}>Fold</Button>
                     </>
                   ) : (
-                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={isPicked.has(k)} now={now} onOpen={openRow} onSelect={select} onSay={say} onNear={near} />
+                    <Row item={item} card={cardState(state, k)} session={session?.title} offline={state.conn.status !== "online"} selected={isPicked.has(k)} now={now} offset={state.offset} onOpen={openRow} onSelect={select} onSay={say} onNear={near} />
                   )}
                 </div>
               );

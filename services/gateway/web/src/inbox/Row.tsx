@@ -1,13 +1,16 @@
 import { CircleHelp, Info, OctagonAlert, Rows3, ShieldCheck, TriangleAlert } from "lucide-react";
 import { memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
-import type { CardState, Item, Say } from "@banksman/client";
+import { type CardState, draftText, type Item, type Say, unsent } from "@banksman/client";
 import { Verbatim } from "../cards/blocks";
 import { useCardKeys } from "../cards/keys";
 import { Ordered } from "../cards/unseen";
 import { Badge } from "../cards/Receipt";
 import { useOnScreen } from "../cards/useOnScreen";
+import { useDraft } from "../cards/useDraft";
+import { useNow } from "../cards/useNow";
 import { clock, origin, receiptLine, span } from "../cards/words";
 import { Button } from "../ui/controls";
+import { useFocusOver, useKeptFocus } from "../ui/place";
 import { answerWith, peek, rowOffer, selectable } from "./row";
 
 export interface RowProps {
@@ -17,6 +20,8 @@ export interface RowProps {
   offline: boolean;
   selected: boolean;
   now: number;
+  /** The server's clock less ours, ms. */
+  offset: number;
   onOpen: (key: string) => void;
   onSelect: (key: string) => void;
   onSay: (key: string, say: Say) => void;
@@ -32,7 +37,7 @@ const marks: Record<string, { icon: ReactNode; word: string; look: string }> = {
 };
 
 /** One request in the overview. It decides what it shows whole and of low risk; the rest is opened. */
-export const Row = memo(function Row({ item, card, session, offline, selected, now, onOpen, onSelect, onSay, onNear }: RowProps) {
+export const Row = memo(function Row({ item, card, session, offline, selected, now, offset, onOpen, onSelect, onSay, onNear }: RowProps) {
   const { summary } = item;
   const { key } = summary;
   const ref = useRef<HTMLElement>(null);
@@ -42,6 +47,8 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
     if (!item.closed) height.current = ref.current?.offsetHeight ?? 0;
   });
   useOnScreen(ref, key, !item.closed);
+  useKeptFocus(ref, card === "sending");
+  useFocusOver(ref, item.closed);
   const offer = rowOffer(summary);
   const lacks = !item.closed && !summary.body && item.load === "idle" && (summary.risk === "low" || summary.kind === "question");
   useEffect(() => {
@@ -72,16 +79,15 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
 
   if (item.closed) {
     return (
-      <article {...attributes} {...keys} style={height.current > 0 ? { minHeight: height.current } : undefined} tabIndex={-1} aria-label={summary.headline} className="flex min-h-16 items-center gap-3 px-4 py-2.5">
+      <article {...attributes} {...keys} ref={ref} style={height.current > 0 ? { minHeight: height.current } : undefined} tabIndex={-1} aria-label={summary.headline} className="flex min-h-16 items-center gap-3 px-4 py-2.5">
         <Badge outcome={item.outcome} />
-        <p className="min-w-0 flex-1 text-sm"><span className="verbatim font-semibold">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", now)}</span> <span className="verbatim text-soft"><Verbatim text={summary.headline} /></span></p>
+        <p className="min-w-0 flex-1 text-sm"><span className="verbatim font-semibold">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", now)}</span> <span className="verbatim text-soft"><Ordered text={summary.headline} /></span><Kept itemKey={key} item={item} /></p>
         <Button small look="quiet" aria-label={`Show ${summary.headline}`} onClick={open}>Show</Button>
       </article>
     );
   }
   const question = summary.kind !== "approval";
   const mark = question ? { icon: <CircleHelp size={16} />, word: "Question", look: "text-faint" } : marks[summary.risk];
-  const left = summary.expires_at ? Date.parse(summary.expires_at) - now : undefined;
   return (
     <article {...attributes} {...keys} ref={ref} tabIndex={0} aria-label={summary.headline}
       onKeyDown={(e) => {
@@ -112,7 +118,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
         <p className="mt-0.5 text-[13px] text-faint">
           {origin(summary, session).join(" · ")}
           {" · "}{clock(summary.created_at, now)}
-          {left !== undefined && <span className={left < 120_000 ? "font-semibold text-amber" : ""}>{left > 0 ? `, ${span(left)} left` : ", time is up"}</span>}
+          {summary.expires_at && <Left until={summary.expires_at} offset={offset} />}
           {card === "unsure" && <span className="font-medium text-ink"> · No word from the server yet; you can send it again.</span>}
           {card === "refused" && <span className="font-medium text-ink"> · Not taken. Open it to read why.</span>}
           {busy && <span> · Sent…</span>}
@@ -136,3 +142,16 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
     </article>
   );
 });
+
+/** By a clock of its own: the others need no drawing for it. */
+function Left({ until, offset }: { until: string; offset: number }) {
+  const left = Date.parse(until) - useNow(offset, until);
+  return <span className={left < 120_000 ? "font-semibold text-amber" : ""}>{left > 0 ? `, ${span(left)} left` : ", time is up"}</span>;
+}
+
+/** Words that went with no answer stand in the whole receipt. */
+function Kept({ itemKey, item }: { itemKey: string; item: Item }) {
+  const [draft] = useDraft(itemKey);
+  const words = draftText(item.decision ? unsent(draft, item.decision, item.summary.body?.input) : draft);
+  return words === "" ? null : <span className="text-ink"> What you had written was not sent: Show has it.</span>;
+}

@@ -1,4 +1,4 @@
-import { act, render, screen, waitFor, within } from "@testing-library/react";
+import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ada, ask, at, bash, closed, hello, processState, session } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
@@ -120,6 +120,18 @@ describe("inbox", () => {
     expect(location.hash).toBe("#/s/default.agents.demo");
   });
 
+  it("a demo that begins late does not take anybody away from where they are by then", async () => {
+    const h = online([]);
+    let come: (r: { session_id: string }) => void = () => undefined;
+    h.api.demo = () => new Promise((resolve) => (come = resolve));
+    const { user } = mount(h);
+    await user.click(screen.getByTestId("demo"));
+    location.hash = "#/new";
+    await screen.findByTestId("start-prompt");
+    await act(async () => come({ session_id: "default.agents.demo" }));
+    expect(location.hash).toBe("#/new");
+  });
+
   it("a failed load says so and offers another try", async () => {
     const h = online([]);
     h.api.fail = true;
@@ -162,6 +174,18 @@ describe("announcements", () => {
     expect(said()).toEqual([...first, "build-7 wants more: denied."]);
     act(() => void vi.advanceTimersByTime(1000));
     expect(said()).toEqual(["build-7 wants more: denied."]);
+  });
+
+  it("B-77: under a dialog what is new is said inside of it, and nothing that was said before", async () => {
+    const { push } = mount(online([bash("old")]));
+    push(processState([bash("old"), bash("seen")]));
+    fireEvent.keyDown(document.body, { key: "?" });
+    const region = await screen.findByTestId("live-region-inside", {}, { timeout: 10_000 });
+    expect(region.closest("dialog")).toHaveAttribute("aria-label", "Keys");
+    expect(region).toHaveAttribute("aria-live", "polite");
+    expect(region).toBeEmptyDOMElement();
+    push(processState([bash("old"), bash("seen"), bash("new")]));
+    expect(region).toHaveTextContent("New request: build-7 wants to run a shell command.");
   });
 
   it("the time left is spoken at 5 min, 1 min and 20 s only", () => {

@@ -161,6 +161,65 @@ describe("overview", () => {
     expect(order()).toEqual(["card-soon", "card-late", "card-later"]);
   });
 
+  it("B-20: the time that is left goes down by the second near its end", () => {
+    vi.useFakeTimers();
+    localStorage.setItem("banksman.set.inbox", "rows");
+    mount(online([bash("a", "ls", { expires_at: new Date(Date.now() + 34_500).toISOString() })]));
+    expect(screen.getByTestId("row-a")).toHaveTextContent("35 s left");
+    act(() => vi.advanceTimersByTime(10_000));
+    expect(screen.getByTestId("row-a")).toHaveTextContent("25 s left");
+  });
+
+  it.each([["approve", bash("a", "ls -la", low), "row-a-approve"], ["deny", bash("a", "ls -la", low), "row-a-deny"], ["an option", ask("a"), "row-a-opt-0"]] as const)("the focus stays on the row that was decided: %s", async (_what, s, button) => {
+    localStorage.setItem("banksman.set.inbox", "rows");
+    const h = online([s]);
+    const { user, push } = mount(h);
+    act(() => screen.getByTestId(button).focus());
+    await user.keyboard("{Enter}");
+    expect(screen.getByTestId("row-a")).toHaveFocus();
+    push({ type: "receipt", ref: h.answers()[0]!.ref!, status: "accepted" });
+    expect(screen.getByTestId("row-a")).toHaveAttribute("data-state", "confirmed");
+    expect(screen.getByTestId("row-a")).toHaveFocus();
+  });
+
+  it("a row that ends under the focus keeps it", () => {
+    localStorage.setItem("banksman.set.inbox", "rows");
+    const s = bash("a", "ls -la", low);
+    const { push } = mount(online([s]));
+    act(() => screen.getByTestId("row-a-open").focus());
+    push(processState([], { closed: [closed(s, "denied", { principal: ada })] }));
+    expect(screen.getByTestId("row-a")).toHaveFocus();
+  });
+
+  it("D1-40: words that were put away before a row was decided are told in its receipt", async () => {
+    localStorage.setItem("banksman.set.inbox", "rows");
+    const h = online([ask("a")]);
+    h.app.drafts.save("default.agents.a", { clarify: "which of them?" });
+    const { user, push } = mount(h);
+    await user.click(screen.getByTestId("row-a-opt-0"));
+    push({ type: "receipt", ref: h.answers()[0]!.ref!, status: "accepted" });
+    expect(screen.getByTestId("row-a")).toHaveTextContent("What you had written was not sent");
+    await user.click(within(screen.getByTestId("row-a")).getByRole("button", { name: /^Show/ }));
+    expect(screen.getByTestId("unsent")).toHaveTextContent("which of them?");
+  });
+
+  it("the oldest receipts go once nobody points at the list, and none that has words which were not sent", () => {
+    const list = many(23);
+    localStorage.setItem("banksman.set.inbox", "rows");
+    const h = online(list);
+    h.app.drafts.save("default.agents.r0", { reason: "not on a Friday" });
+    const { push } = mount(h);
+    const box = screen.getByTestId("row-r0").closest("[data-entry]")!.parentElement!.parentElement!;
+    act(() => void box.dispatchEvent(new Event("pointerenter")));
+    push(processState([], { closed: list.map((s) => closed(s, "denied", { principal: ada })) }));
+    expect(order()).toHaveLength(23);
+    act(() => void box.dispatchEvent(new Event("pointerleave")));
+    expect(order()).toHaveLength(21);
+    expect(screen.getByTestId("row-r0")).toBeInTheDocument();
+    expect(screen.queryByTestId("row-r1")).toBeNull();
+    expect(screen.queryByTestId("row-r2")).toBeNull();
+  });
+
   it("filters by project, agent and kind", async () => {
     localStorage.setItem("banksman.set.inbox", "rows");
     const h = online([bash("a", "ls", { project_id: "shop" }), bash("b", "ls", { project_id: "bank", agent_name: "deploy" }), ask("c", undefined, { project_id: "bank" })]);
@@ -231,6 +290,35 @@ describe("deciding many at once", () => {
     expect(h.app.store.get().items["default.agents.c"]).toMatchObject({ closed: false });
     expect(screen.getByTestId("select-c")).toBeChecked();
     expect(screen.getByTestId("selection")).toHaveTextContent("1 selected");
+  });
+
+  it("D1-40: a reason outlives Esc and a reload, and goes to nothing else", async () => {
+    const list = three();
+    const first = await sheet(list);
+    await first.user.type(screen.getByTestId("batch-reason"), "not now");
+    fireEvent(screen.getByTestId("batch"), new Event("close"));
+    expect(screen.queryByTestId("batch")).toBeNull();
+    await first.user.click(screen.getByTestId("batch-open"));
+    expect(screen.getByTestId("batch-reason")).toHaveValue("not now");
+    first.unmount();
+    const again = await sheet(list);
+    expect(screen.getByTestId("batch-reason")).toHaveValue("not now");
+    again.unmount();
+    await sheet([bash("other")]);
+    expect(screen.getByTestId("batch-reason")).toHaveValue("");
+  });
+
+  it("while answers are on their way the sheet stays, so that what becomes of them is read", async () => {
+    const list = three();
+    const { h, user, push } = await sheet(list);
+    await user.click(screen.getByTestId("batch-deny"));
+    const box = screen.getByTestId("batch");
+    expect(fireEvent.keyDown(box, { key: "Escape" })).toBe(false);
+    fireEvent(box, new Event("close"));
+    expect(screen.getByRole("button", { name: "Close", hidden: true })).toBeDisabled();
+    push(...h.answers().map((f, i) => ({ type: "receipt" as const, ref: f.ref!, status: "accepted" as const, decision: decision(list[i]!, "denied") })));
+    expect((await within(box).findAllByText("3 decided.")).length).toBeGreaterThan(0);
+    expect(screen.queryByTestId("selection")).toBeNull();
   });
 
   it("no word from the server is no failure: it may be sent again", async () => {

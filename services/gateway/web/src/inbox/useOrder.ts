@@ -3,9 +3,9 @@ import { focusedIn } from "../ui/place";
 
 /**
  * The order in which keys are drawn. While somebody points at the list or works in
- * it, what is new comes at the end, so that nothing slides away under them.
+ * it (held), what is new comes at the end, so that nothing slides away under them.
  */
-export function useOrder(sorted: string[], by: string, list: RefObject<HTMLElement | null>): string[] {
+export function useOrder(sorted: string[], by: string, list: RefObject<HTMLElement | null>): { keys: string[]; held: boolean } {
   const drawn = useRef<{ by: string; keys: string[] }>({ by, keys: [] });
   const pointed = useRef(false);
   const [, again] = useReducer((n: number) => n + 1, 0);
@@ -22,10 +22,12 @@ export function useOrder(sorted: string[], by: string, list: RefObject<HTMLEleme
     el.addEventListener("pointerenter", enter);
     el.addEventListener("pointerleave", leave);
     el.addEventListener("focusout", out);
+    document.addEventListener("visibilitychange", again);
     return () => {
       el.removeEventListener("pointerenter", enter);
       el.removeEventListener("pointerleave", leave);
       el.removeEventListener("focusout", out);
+      document.removeEventListener("visibilitychange", again);
     };
   }, [list]);
   const inside = pointed.current || (list.current?.contains(focusedIn(list.current)) ?? false) || touches();
@@ -33,7 +35,8 @@ export function useOrder(sorted: string[], by: string, list: RefObject<HTMLEleme
   useLayoutEffect(() => {
     drawn.current = { by, keys: order };
   });
-  return order;
+  // Nobody works in a page that is hidden.
+  return { keys: order, held: inside && document.visibilityState === "visible" };
 }
 
 function append(old: string[], now: string[]): string[] {

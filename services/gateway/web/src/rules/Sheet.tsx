@@ -9,6 +9,7 @@ import { clock } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Chip, inputClass } from "../ui/controls";
 import { useFresh } from "../ui/fresh";
+import { LiveRegion } from "../ui/LiveRegion";
 import type { Start } from "./open";
 import { lasting, outcomes } from "./words";
 
@@ -154,6 +155,7 @@ export default function Sheet({ summary, start, rule, onClose }: { summary: { ke
           </div>
         </>
       )}
+      <LiveRegion inside />
     </dialog>
   );
 }

@@ -1,8 +1,9 @@
 import { SendHorizontal } from "lucide-react";
-import { useId, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { newId } from "@banksman/client";
 import { useApp, useAppState } from "../ui/context";
 import { Button, Problem } from "../ui/controls";
+import { useDraft } from "../cards/useDraft";
 import { Attach } from "./Attach";
 import { useFiles } from "./kept";
 
@@ -11,20 +12,19 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
   const app = useApp();
   const online = useAppState().conn.status === "online";
   const draftKey = `message:${session}`;
-  const [text, setText] = useState(() => app.drafts.load(draftKey).text ?? "");
-  const { files, setFiles, ready, kept } = useFiles(draftKey);
+  const [{ text = "" }, setDraft] = useDraft(draftKey);
+  const { files, setFiles, ready, kept } = useFiles(draftKey, app.drafts.owner);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState(newId);
   const id = useId();
+  useEffect(() => setCommand(newId()), [text]); // it may be changed in another tab
   const off = busy || blocked || !online || (text.trim() === "" && files.length === 0);
 
   const now = useRef({ text, files });
   now.current = { text, files };
   const change = (t: string) => {
-    setText(t);
-    app.drafts.save(draftKey, { text: t });
-    setCommand(newId());
+    setDraft({ text: t });
   };
   const send = () => {
     if (off) return;

@@ -1,11 +1,13 @@
 import { TriangleAlert } from "lucide-react";
-import { useId, useState } from "react";
+import { useEffect, useId, useState } from "react";
 import { newId } from "@banksman/client";
 import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
 import { Button, inputClass, Notice, Problem } from "../ui/controls";
+import { useHere } from "../ui/place";
 import { sessionHref } from "../ui/route";
 import { DRAFT, draftOf, noteStarted, type Wish, wishOf } from "./again";
+import { useDraft } from "../cards/useDraft";
 import { Attach } from "./Attach";
 import { useFiles } from "./kept";
 import { modes, runtimeName } from "./modes";
@@ -17,12 +19,15 @@ export function StartForm() {
   const state = useAppState();
   const { runtimes } = useHelpers();
   const id = useId();
-  const [wish, setWish] = useState(() => wishOf(app.drafts.load(DRAFT)));
-  const { files, setFiles, ready, kept } = useFiles(DRAFT);
+  const [draft, setDraft] = useDraft(DRAFT);
+  const wish = wishOf(draft);
+  const { files, setFiles, ready, kept } = useFiles(DRAFT, app.drafts.owner);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
+  const here = useHere();
   // The same try keeps its command id: a repeat after silence starts nothing twice.
   const [command, setCommand] = useState(newId);
+  useEffect(() => setCommand(newId()), [draft]); // it may be changed in another tab
   const online = state.conn.status === "online";
   const { prompt, cwd } = wish;
   const mode = modes.some((m) => m.value === wish.mode) ? wish.mode : "default";
@@ -31,9 +36,7 @@ export function StartForm() {
   const folders = [...new Set(Object.values(state.sessions).sort((a, b) => b.started_at.localeCompare(a.started_at)).flatMap((s) => (s.cwd ? [s.cwd] : [])))].slice(0, FOLDERS);
   const change = (part: Partial<Wish>) => {
     const next = { ...wish, ...part };
-    setWish(next);
-    app.drafts.save(DRAFT, draftOf(next));
-    setCommand(newId());
+    setDraft(draftOf(next));
   };
   const off = busy || !online || chosen === "" || (prompt.trim() === "" && files.length === 0);
 
@@ -41,6 +44,7 @@ export function StartForm() {
     if (off) return;
     setBusy(true);
     setProblem("");
+    const place = location.hash;
     const frame = { type: "start_session" as const, command_id: command, prompt, cwd: cwd || state.defaultCwd, mode, runtime: chosen, ...(files.length > 0 ? { attachments: files } : {}) };
     void app.command(frame).then((r) => {
       setBusy(false);
@@ -48,7 +52,8 @@ export function StartForm() {
         app.drafts.save(DRAFT, {});
         setFiles([]);
         noteStarted(app, r.session_id, { prompt, cwd, mode, runtime: chosen });
-        location.hash = sessionHref(r.session_id);
+        // Whoever has gone elsewhere meanwhile stays there.
+        if (here.current && location.hash === place) location.hash = sessionHref(r.session_id);
         return;
       }
       setProblem([r.error ?? "The session did not start.", ...(r.fields ?? []).map((f) => `${f.field} ${f.problem}`)].join(" "));

@@ -63,12 +63,16 @@ export async function saveFiles(key: string, list: Attachment[]): Promise<void> 
   });
 }
 
-/** The files of a draft. ready: those of before the reload are here; kept: these will be here after the next. */
-export function useFiles(key: string): { files: Attachment[]; setFiles: (list: Attachment[]) => void; ready: boolean; kept: boolean } {
+/** The files of this person's draft; of nobody's before it is known who. ready: those of before the reload are here; kept: these will be here after the next. */
+export function useFiles(draft: string, owner: string): { files: Attachment[]; setFiles: (list: Attachment[]) => void; ready: boolean; kept: boolean } {
+  const key = owner === "" ? "" : owner + draft;
   const [files, setList] = useState<Attachment[]>([]);
   const [ready, setReady] = useState(false);
   const [kept, setKept] = useState(true);
   useEffect(() => {
+    setReady(false);
+    setList([]);
+    if (key === "") return;
     let gone = false;
     loadFiles(key).catch(() => []).then((list) => {
       if (gone) return;

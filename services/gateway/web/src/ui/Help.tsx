@@ -1,6 +1,7 @@
 import { X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { keysOn, setKeysOn } from "../cards/keys";
+import { LiveRegion } from "./LiveRegion";
 import { Button, Key } from "./controls";
 
 const rows: [string, string][] = [
@@ -37,6 +38,7 @@ export function Help({ onClose }: { onClose: () => void }) {
       <label className="mt-3 flex min-h-11 items-center gap-3 text-sm">
         <input type="checkbox" checked={on} onChange={(e) => { setOn(e.target.checked); setKeysOn(e.target.checked); }} />Single keys decide
       </label>
+      <LiveRegion inside />
     </dialog>
   );
 }

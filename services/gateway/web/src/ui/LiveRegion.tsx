@@ -3,11 +3,15 @@ import { pendingCount, pendingKeys } from "@banksman/client";
 import { useAppState, useCards } from "./context";
 import { soon } from "./soon";
 
-/** Speaks politely, outside of the cards, so that it outlives each of them. */
-export function LiveRegion() {
+/**
+ * Speaks politely, outside of the cards, so that it outlives each of them. Under a modal
+ * dialog nothing is heard: each has one of its own inside, for what is said from then on.
+ */
+export function LiveRegion({ inside = false }: { inside?: boolean }) {
   const { spoken } = useAppState();
   const last = spoken.at(-1)?.n ?? 0;
   const [heard, setHeard] = useState(last);
+  const [before] = useState(inside ? last : 0);
   useEffect(() => {
     const timer = setTimeout(() => setHeard(last), LINGER);
     return () => clearTimeout(timer);
@@ -15,8 +19,8 @@ export function LiveRegion() {
   // Each is a node of its own: what is said at the same time is all heard, and an
   // equal text twice is spoken twice.
   return (
-    <div data-testid="live-region" role="status" aria-live="polite" aria-atomic="false" aria-relevant="additions" className="sr-only">
-      {spoken.filter((x) => x.n > heard || x.n === last).map((x) => <p key={x.n}>{x.text}</p>)}
+    <div data-testid={inside ? "live-region-inside" : "live-region"} role="status" aria-live="polite" aria-atomic="false" aria-relevant="additions" className="sr-only">
+      {spoken.filter((x) => x.n > before && (x.n > heard || x.n === last)).map((x) => <p key={x.n}>{x.text}</p>)}
     </div>
   );
 }

@@ -304,6 +304,7 @@ export class Client extends Emitter<ClientEvents> {
 
   private take(frames: InFrame[]): void {
     for (const f of frames) {
+      if (f.type === "hello") this.drafts.own(f.principal);
       this.dispatch({ kind: "frame", frame: f, now: Date.now() });
       if (f.type === "hello") this.afterHello(f.recovered);
       if (f.type === "event" && f.events) this.emit("events", { session: f.session_key, events: f.events });
@@ -336,8 +337,9 @@ export class Client extends Emitter<ClientEvents> {
     if (r.ref) {
       this.waiting.get(r.ref)?.settle(r);
       const key = this.state.refs[r.ref];
-      // The person's own answer is in: the words are in the record now.
-      if (key && (r.status === "accepted" || r.status === "duplicate")) this.drafts.drop(key);
+      // The person's own answer is in: its words are in the record now.
+      const said = key ? this.state.sends[key]?.frame : undefined;
+      if (key && said && (r.status === "accepted" || r.status === "duplicate")) this.drafts.sent(key, said, this.state.items[key]?.summary.body?.input);
     }
     this.emit("receipt", r);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Drafts, draftText, memoryStorage } from "./drafts.ts";
+import { Drafts, draftText, memoryStorage, unsent } from "./drafts.ts";
 
 const full = { answers: { q: { values: ["pg"], useOther: true, other: "and mine" } }, reason: "why", text: "prompt" };
 
@@ -39,5 +39,54 @@ describe("drafts", () => {
     d.drop("k");
     d.dropOld(0);
     expect(d.load("k")).toEqual({});
+  });
+
+  it("B-25: tabs that share a storage change only what they write", () => {
+    const storage = memoryStorage();
+    const [a, b] = [new Drafts(storage), new Drafts(storage)];
+    b.load("k");
+    a.change("k", { reason: "why" });
+    b.change("k", { shut: undefined });
+    b.change("k", { clarify: "words" });
+    expect(a.load("k")).toEqual({ reason: "why", clarify: "words" });
+  });
+
+  it("what a full storage does not take lasts as long as the page", () => {
+    const full = { ...memoryStorage(), setItem: () => { throw new Error("full"); } };
+    const d = new Drafts(full);
+    d.change("k", { reason: "why" });
+    expect(d.load("k")).toEqual({ reason: "why" });
+    expect(new Drafts(full).load("k")).toEqual({});
+  });
+
+  it("each person has their own; what was written before anybody was known is the first one's", () => {
+    const storage = memoryStorage();
+    const page = () => new Drafts(storage);
+    const early = page();
+    let told = 0;
+    early.watch("k", () => told++);
+    early.save("k", { reason: "mine" });
+    early.own({ kind: "person", id: "ada" });
+    expect(told).toBe(2);
+    expect(early.load("k")).toEqual({ reason: "mine" });
+    const next = page();
+    next.own({ kind: "person", id: "grace" });
+    expect(next.load("k")).toEqual({});
+    next.save("k", { reason: "hers" });
+    const back = page();
+    back.own({ kind: "person", id: "ada" });
+    expect(back.load("k")).toEqual({ reason: "mine" });
+    expect(page().load("k")).toEqual({});
+  });
+
+  it("D1-40: an answer takes the words that it has, and no others", () => {
+    const typed = { answers: { q: { values: ["pg"], useOther: false, other: "MariaDB" } }, reason: " why ", clarify: "ask ops", edit: '{"a": 1}', form: '{"n": 7}', fields: { n: "7", m: "x@y" } };
+    expect(unsent({ reason: " why " }, { message: "why" })).toEqual({});
+    expect(unsent({ edit: '{"a": 1}' }, { updated_input: { a: 1 } })).toEqual({});
+    expect(unsent({ edit: "{}" }, {}, "{}")).toEqual({});
+    expect(unsent({ form: '{"n": 7}', fields: { n: "7" } }, { content: '{"n": 7}' })).toEqual({});
+    expect(unsent({ answers: typed.answers }, { answers: [{ question_id: "q", values: [], other: "MariaDB" }] })).toEqual({});
+    expect(unsent({ answers: { q: { values: ["pg"], useOther: false, other: "" } } }, { answers: [{ question_id: "q", values: ["pg"] }] })).toEqual({});
+    expect(unsent(typed, {})).toEqual({ ...typed, answers: { q: { values: [], useOther: false, other: "MariaDB" } } });
   });
 });

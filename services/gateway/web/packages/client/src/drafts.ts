@@ -1,5 +1,6 @@
-// Half-written answers by interaction key. They survive reloads and losing the
-// race, and are dropped when the person's own answer is in, or by hand.
+// Half-written answers by interaction key and by who wrote them. They survive reloads,
+// losing the race and the person's own answer, which takes only what was in it.
+import type { Principal } from "./wire.ts";
 
 /** The part of Storage that is used; localStorage is one. */
 export type KeyValue = Pick<Storage, "getItem" | "setItem" | "removeItem" | "key" | "length">;
@@ -40,43 +41,120 @@ export function shutting(d: Draft, field: Shuttable, shut: boolean): Pick<Draft,
   return { shut: shut ? [...others, field] : others.length > 0 ? others : undefined };
 }
 
-/** Drafts in a storage that is handed in. A full or forbidden one loses them at a reload only. */
+const nothing: Draft = Object.freeze({});
+
+/**
+ * Drafts in a storage that is handed in; tabs that share it share them. What a full
+ * or forbidden one does not take lasts as long as this object.
+ */
 export class Drafts {
+  private prefix = PREFIX;
+  private readonly unsaved = new Map<string, Draft>(); // by key of the storage
+  private readonly read = new Map<string, { raw: string; draft: Draft }>(); // equal texts, one object
+  private readonly watchers = new Map<() => void, string>(); // which draft each is about
+
   constructor(private readonly storage: KeyValue) {}
 
-  load(key: string): Draft {
+  /** Whose drafts these are; empty before somebody has said so. */
+  get owner(): string {
+    return this.prefix.slice(PREFIX.length);
+  }
+
+  /** Shows this person's drafts from now on, and takes what was written before anybody knew whose it is. */
+  own(p: Pick<Principal, "kind" | "id"> | undefined): void {
+    const prefix = p ? `${PREFIX}@${p.kind}:${p.id} ` : PREFIX;
+    if (prefix === this.prefix) return;
+    this.prefix = prefix;
+    if (p) this.claim();
+    for (const f of [...this.watchers.keys()]) f();
+  }
+
+  private claim(): void {
     try {
-      const raw = this.storage.getItem(PREFIX + key);
-      if (!raw) return {};
-      const d = JSON.parse(raw) as { draft?: unknown };
-      return d.draft !== null && typeof d.draft === "object" ? (d.draft as Draft) : {};
+      for (const key of this.keys()) {
+        if (key.startsWith(`${PREFIX}@`)) continue;
+        const to = this.prefix + key.slice(PREFIX.length);
+        if (this.storage.getItem(to) === null) this.storage.setItem(to, this.storage.getItem(key) ?? "");
+        this.storage.removeItem(key);
+      }
     } catch {
-      return {};
+      // it stays where it is, and nobody sees it
+    }
+  }
+
+  /** The same object as long as it says the same. */
+  load(key: string): Draft {
+    const at = this.prefix + key;
+    const kept = this.unsaved.get(at);
+    if (kept) return kept;
+    try {
+      const raw = this.storage.getItem(at);
+      if (!raw) {
+        this.read.delete(at);
+        return nothing;
+      }
+      const old = this.read.get(at);
+      if (old?.raw === raw) return old.draft;
+      const d = JSON.parse(raw) as { draft?: unknown };
+      const draft = d.draft !== null && typeof d.draft === "object" ? (d.draft as Draft) : nothing;
+      this.read.set(at, { raw, draft });
+      return draft;
+    } catch {
+      return nothing;
     }
   }
 
   save(key: string, draft: Draft): void {
+    const at = this.prefix + key;
     try {
-      if (isEmpty(draft)) this.storage.removeItem(PREFIX + key);
-      else this.storage.setItem(PREFIX + key, JSON.stringify({ at: Date.now(), draft }));
+      if (isEmpty(draft)) this.storage.removeItem(at);
+      else this.storage.setItem(at, JSON.stringify({ at: Date.now(), draft }));
+      this.unsaved.delete(at);
     } catch {
-      // the text stays on screen
+      this.unsaved.set(at, draft);
     }
+    this.told(at);
+  }
+
+  /** Changes some of it; what another tab has written beside that stays. */
+  change(key: string, part: Partial<Draft>): void {
+    this.save(key, { ...this.load(key), ...part });
+  }
+
+  /** Takes out what was in the person's own answer. input: what the agent asked to run. */
+  sent(key: string, said: Said, input?: string): void {
+    const draft = this.load(key);
+    if (draft !== nothing) this.save(key, unsent(draft, said, input));
   }
 
   drop(key: string): void {
-    try {
-      this.storage.removeItem(PREFIX + key);
-    } catch {
-      // nothing was stored then
-    }
+    this.save(key, {});
+  }
+
+  /** Calls f when this draft changes, in this tab or another, until the returned function is called. */
+  watch(key: string, f: () => void): () => void {
+    if (this.watchers.size === 0 && typeof addEventListener === "function") addEventListener("storage", this.elsewhere);
+    this.watchers.set(f, key);
+    return () => {
+      this.watchers.delete(f);
+      if (this.watchers.size === 0 && typeof removeEventListener === "function") removeEventListener("storage", this.elsewhere);
+    };
+  }
+
+  private readonly elsewhere = (e: { key: string | null }): void => this.told(e.key);
+
+  private told(at: string | null): void {
+    for (const [f, key] of [...this.watchers]) if (at === null || at === this.prefix + key) f();
+  }
+
+  private keys(): string[] {
+    return Array.from({ length: this.storage.length }, (_, i) => this.storage.key(i) ?? "").filter((k) => k.startsWith(PREFIX));
   }
 
   /** Drops what nobody has touched for 30 days. */
   dropOld(now: number): void {
     try {
-      const keys = Array.from({ length: this.storage.length }, (_, i) => this.storage.key(i));
-      for (const key of keys) if (key?.startsWith(PREFIX) && this.isOld(key, now)) this.storage.removeItem(key);
+      for (const key of this.keys()) if (this.isOld(key, now)) this.storage.removeItem(key);
     } catch {
       // no storage, nothing old
     }
@@ -96,6 +174,45 @@ export function isEmpty(d: Draft): boolean {
   const answers = Object.values(d.answers ?? {}).some((a) => a.values.length > 0 || a.other !== "" || a.useOther);
   const fields = Object.values(d.fields ?? {}).some((v) => v.length > 0);
   return !answers && !fields && !d.reason && d.edit === undefined && !d.clarify && !d.form && !d.text;
+}
+
+/** What a person said: a decision as it stands in the record, or the frame that brought it. */
+export interface Said {
+  message?: string;
+  updated_input?: unknown;
+  content?: unknown;
+  answers?: unknown;
+}
+
+/** What was written and is not in the person's own answer. What was only ticked is no writing. */
+export function unsent(d: Draft, said: Said, input?: string): Draft {
+  const rest: Draft = {};
+  for (const f of ["reason", "clarify"] as const) {
+    const words = d[f]?.trim() ?? "";
+    if (words !== "" && words !== said.message?.trim()) rest[f] = d[f];
+  }
+  if (d.edit !== undefined && d.edit !== input && !isJson(d.edit, said.updated_input)) rest.edit = d.edit;
+  if (d.form && !isJson(d.form, said.content)) rest.form = d.form;
+  const content = said.content === undefined ? "" : typeof said.content === "string" ? said.content : JSON.stringify(said.content);
+  const fields = Object.entries(d.fields ?? {}).filter(([, v]) => v.length > 0 && ![v].flat().every((x) => content.includes(x) || content.includes(JSON.stringify(x))));
+  if (fields.length > 0) rest.fields = Object.fromEntries(fields);
+  const answers = JSON.stringify(said.answers ?? []);
+  const others = Object.entries(d.answers ?? {}).filter(([, a]) => a.other.trim() !== "" && ![a.other, a.other.trim()].some((t) => answers.includes(JSON.stringify(t))));
+  if (others.length > 0) rest.answers = Object.fromEntries(others.map(([id, a]) => [id, { values: [], useOther: a.useOther, other: a.other }]));
+  return rest;
+}
+
+/** Whether the text is this value, however it is spaced. */
+function isJson(text: string, value: unknown): boolean {
+  if (value === undefined) return false;
+  const plain = (t: string) => {
+    try {
+      return JSON.stringify(JSON.parse(t));
+    } catch {
+      return t;
+    }
+  };
+  return text === value || plain(text) === (typeof value === "string" ? plain(value) : JSON.stringify(value));
 }
 
 /** The words in a draft, for copying once it can no longer be sent. */

@@ -1,7 +1,7 @@
 // The client of a Banksman gateway. It knows no framework and no page.
 export { Client, type ClientEvents, type ClientOptions, type Command, COMMAND_LIMIT, resumeWithPage, type Say, UNSURE_AFTER } from "./client.ts";
 export { type CommandFrame, type DecideFrame, DirectTransport, type Host } from "./direct.ts";
-export { type AnswerDraft, beginsOpen, type Draft, Drafts, draftText, type KeyValue, memoryStorage, pageStorage, shutting, type Shuttable } from "./drafts.ts";
+export { type AnswerDraft, beginsOpen, type Draft, Drafts, draftText, type KeyValue, memoryStorage, pageStorage, type Said, shutting, type Shuttable, unsent } from "./drafts.ts";
 export { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
 export { type CliLoginRequest, type DecisionPage, type DecisionSearch, Gateway, type GatewayOptions } from "./http.ts";
 export { type HttpOptions, HttpTransport } from "./httpsse.ts";
