@@ -179,6 +179,7 @@ test.describe("Claude Code", () => {
     });
     await test.step("the mode changes and stays", async () => {
       await s.mode.selectOption("acceptEdits");
+      await page.getByRole("button", { name: "Change to it" }).click();
       const key = decodeURIComponent(new URL(page.url()).hash.slice("#/s/".length));
       await product.until<{ sessions: { session_key: string; mode?: string }[] }>("/api/sessions", (b) => b.sessions.some((x) => x.session_key === key && x.mode === "acceptEdits"));
       await page.reload();

@@ -128,6 +128,9 @@ test("a session from the keyboard alone: start, answer each kind, edit, refuse, 
     await to(mode, 80, "Shift+Tab");
     const before = await mode.inputValue();
     await keyboard.press("ArrowDown");
+    await to(page.getByRole("button", { name: "Change to it" }), 80);
+    await keyboard.press("Enter");
+    await expect(page.getByRole("group", { name: "Change the mode" })).toHaveCount(0);
     await expect(mode).not.toHaveValue(before);
   });
   await test.step("the end, by a second press", async () => {

@@ -7,6 +7,7 @@ import { cardState } from "@banksman/client";
 import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
 import { Button, CopyButton, Problem } from "../ui/controls";
+import { useHere } from "../ui/place";
 import { runtimeName } from "../session/modes";
 import { sessionHref } from "../ui/route";
 
@@ -19,6 +20,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
   const { runtimes, notifier } = useHelpers();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
+  const here = useHere();
   const needsHistory = state.history.state === "idle" && state.conn.status === "online";
   useEffect(() => {
     if (needsHistory) void app.client.loadHistory();
@@ -27,10 +29,12 @@ export function Empty({ quiet }: { quiet: boolean }) {
   const demo = () => {
     setBusy(true);
     setProblem("");
+    const place = location.hash;
     app.demo().then(
       (session) => {
         setBusy(false);
-        if (session) location.hash = sessionHref(session);
+        // Whoever has gone elsewhere meanwhile stays there.
+        if (session && here.current && location.hash === place) location.hash = sessionHref(session);
       },
       (e: unknown) => {
         setBusy(false);

@@ -134,6 +134,7 @@ function Head({ session }: { session: Session }) {
   const [problem, setProblem] = useState("");
   const [sure, setSure] = useState(false);
   const [more, setMore] = useState(false);
+  const [wish, setWish] = useState(""); // a mode that is chosen and not confirmed
   const dead = session.state === "dead";
   const waits = session.pending.some((k) => !state.items[k]?.closed);
   const command = (type: "interrupt" | "stop_session" | "set_mode", mode?: string) => {
@@ -150,6 +151,12 @@ function Head({ session }: { session: Session }) {
     void command("interrupt").finally(() => { interrupting.current = false; });
   };
   const offered = modes.some((m) => m.value === (session.mode || "default")) ? modes : [...modes, { value: session.mode ?? "", label: session.mode ?? "", note: "" }];
+  const wished = offered.find((m) => m.value === wish);
+  const choose = (mode: string) => {
+    const loose = modes.some((m) => m.value === mode && m.loose) && mode !== session.mode;
+    setWish(loose ? mode : "");
+    if (!loose && mode !== (session.mode || "default")) void command("set_mode", mode);
+  };
   const onPhone = more ? "" : "max-md:hidden";
   return (
     <header className="flex-none border-b border-line px-4 py-2.5 md:px-0">
@@ -163,7 +170,7 @@ function Head({ session }: { session: Session }) {
             <Button small data-testid="interrupt" disabled={!online || (session.state === "user_turn" && !waits)} onClick={(e) => interrupt(e.detail)} title="Stop this turn; the session goes on" className="md:order-2"><Pause size={15} aria-hidden /><span className="max-md:sr-only">Interrupt</span></Button>
             <Button small look="quiet" data-testid="session-more" aria-label="Mode and end" aria-expanded={more} onClick={() => { setMore(!more); setSure(false); }} className="md:hidden"><Ellipsis size={18} aria-hidden /></Button>
             <i aria-hidden className={`h-0 basis-full md:hidden ${onPhone}`} />
-            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={session.mode || "default"} disabled={!online} onChange={(e) => void command("set_mode", e.target.value)} className={`min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11 max-md:max-w-none max-md:flex-1 md:order-1 ${onPhone}`}>
+            <select aria-label="Permission mode" title="Permission mode" data-testid="session-mode" value={wish || session.mode || "default"} disabled={!online} onChange={(e) => choose(e.target.value)} className={`min-h-9 max-w-36 rounded-lg border border-edge/60 bg-card px-2 text-sm max-md:min-h-11 max-md:max-w-none max-md:flex-1 md:order-1 ${onPhone}`}>
               {offered.map((m) => <option key={m.value} value={m.value}>{m.label}</option>)}
             </select>
             <span className={`md:order-3 ${onPhone}`}>
@@ -176,6 +183,13 @@ function Head({ session }: { session: Session }) {
           </>
         )}
       </div>
+      {wished && !dead && (
+        <div role="group" aria-label="Change the mode" data-testid="mode-ask" className="mx-auto flex max-w-3xl flex-wrap items-center gap-2 pt-1.5">
+          <p role="alert" className="min-w-0 flex-1 text-sm font-medium">{wished.label}: {wished.note}</p>
+          <Button small look="quiet" onClick={() => setWish("")}>Leave it as it is</Button>
+          <SureButton key={wish} small look="danger" data-testid="mode-sure" disabled={!online} onClick={() => { setWish(""); void command("set_mode", wish); }}>Change to it</SureButton>
+        </div>
+      )}
       {problem !== "" && <Problem className="mx-auto max-w-3xl pt-1">{problem}</Problem>}
       {session.unreachable && !dead && <p className="mx-auto flex max-w-3xl items-start gap-2 pt-1 text-sm font-medium text-ink"><Unplug size={15} aria-hidden className="mt-0.5 flex-none" />The worker does not answer at the moment. Your answers are still taken and reach it when it is back.</p>}
     </header>

@@ -227,6 +227,27 @@ describe("session view", () => {
   });
 });
 
+describe("modes that let more run unasked", () => {
+  it("are asked about first, and left by another choice or by hand", async () => {
+    const { h, user } = open();
+    const mode = () => screen.getByTestId<HTMLSelectElement>("session-mode");
+    await user.selectOptions(mode(), "bypassPermissions");
+    expect(screen.getByTestId("mode-ask")).toHaveTextContent("Every tool runs unasked");
+    expect(mode().value).toBe("bypassPermissions");
+    await user.click(screen.getByRole("button", { name: "Leave it as it is" }));
+    expect(mode().value).toBe("default");
+    await user.selectOptions(mode(), "acceptEdits");
+    expect(lastOf(h, "set_mode")).toBeUndefined();
+    await user.selectOptions(mode(), "plan");
+    expect(screen.queryByTestId("mode-ask")).toBeNull();
+    expect(lastOf(h, "set_mode")).toMatchObject({ mode: "plan" });
+    await user.selectOptions(mode(), "bypassPermissions");
+    await user.click(screen.getByTestId("mode-sure"));
+    expect(lastOf(h, "set_mode")).toMatchObject({ session_id: KEY, mode: "bypassPermissions" });
+    expect(screen.queryByTestId("mode-ask")).toBeNull();
+  });
+});
+
 describe("a session that is not there, or not any more", () => {
   const start = async () => {
     location.hash = "#/new";
@@ -350,6 +371,19 @@ describe("start form", () => {
     expect(f.command_id).toBeTruthy();
     push({ type: "receipt", ref: f.ref, status: "accepted", session_id: "default.agents.new" });
     await waitFor(() => expect(location.hash).toBe("#/s/default.agents.new"));
+  });
+
+  it("a session that starts late does not take anybody away from where they are by then", async () => {
+    location.hash = "#/new";
+    const h = online();
+    const { user, push } = mount(h);
+    await user.type(screen.getByTestId("start-prompt"), "fix it");
+    await user.click(screen.getByTestId("start-submit"));
+    location.hash = "#/";
+    await screen.findByTestId("inbox");
+    push({ type: "receipt", ref: lastOf(h, "start_session")!.ref, status: "accepted", session_id: "default.agents.new" });
+    await waitFor(() => expect(h.app.drafts.load("started:default.agents.new").text).toBe("fix it"));
+    expect(location.hash).toBe("#/");
   });
 
   it("a refusal stays on the form with its reason", async () => {
