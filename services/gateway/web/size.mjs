@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const budget = 120 * 1024; // bytes of JavaScript after gzip
-const elementsBudget = 122 * 1024; // of the one file for other pages, its styles included
+const elementsBudget = 124 * 1024; // of the one file for other pages, its styles included
 const html = readFileSync("dist/index.html", "utf8");
 let js = 0;
 for (const name of readdirSync("dist/assets").sort()) {
