@@ -142,8 +142,9 @@ function way(words, act) {
 function back() {
   const a = document.createElement("a");
   a.className = "button";
-  a.href = "/";
-  a.textContent = "Back to the inbox";
+  const to = place();
+  a.href = `/${to}`;
+  a.textContent = to === "" ? "Back to the inbox" : "Back to the request";
   $("ways").replaceChildren(a);
   a.focus();
 }

@@ -1,0 +1,1 @@
+function e(e){if(document.visibilityState===`hidden`)return e(),()=>void 0;let t=setTimeout(e,60);return()=>clearTimeout(t)}export{e as t};
