@@ -254,6 +254,14 @@ describe("reducer", () => {
     });
   });
 
+  it("B-18: what a frame that came again lacks, and the next one lists, waits still", () => {
+    const a = bash("a");
+    const b = bash("b");
+    const s = run([processState([a]), processState([a, b]), hello({ recovered: true }), processState([a]), processState([a, b])], start());
+    expect(pendingKeys(s)).toEqual([a.key, b.key]);
+    expect(pendingCount(s)).toBe(2);
+  });
+
   it("what the server says waits and its session says not is not asked for without end, and stays closed", () => {
     const a = bash("a");
     const gone = run([processState([])], start(a));

@@ -182,8 +182,9 @@ function processState(s: State, p: ProcessState, live: boolean, before: Session 
   const newest = before?.cut ? before.pending.map((k) => items[k]?.summary).findLast((x) => x !== undefined) : undefined;
   for (const summary of waiting) {
     const old = items[summary.key];
-    // One decision: what ended stays ended, whatever arrives late.
-    if (old?.closed && !(before?.cut && presumed(old))) continue;
+    // One decision: what ended stays ended, whatever arrives late. An absence is none:
+    // after a break a frame may come again, and the next one tells what it lacked.
+    if (old?.closed && !presumed(old)) continue;
     if (!old && (!newest || order(summary, newest) > 0)) fresh.push(summary);
     items[summary.key] = {
       ...(old ?? { trail: [], load: "idle" }),
