@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 func FuzzHeader(f *testing.F) {
@@ -50,5 +53,35 @@ func FuzzMeta(f *testing.F) {
 		again, err := ParseMeta(fmt.Sprintf("$JS.ACK.S.C.%d.%d.%d.%d.%d", m.Deliveries, m.Seq, m.Consumer, uint64(m.Time.UnixNano()), m.Pending))
 		require.NoError(t, err)
 		require.Equal(t, m, again)
+	})
+}
+
+// Whatever an owner writes into the header, nothing is younger than when it was stored,
+// and what is no request and no withdrawal has the server's time.
+func FuzzSince(f *testing.F) {
+	for _, s := range []string{
+		"", "2026-11-27T10:00:00Z", "2026-11-27T10:00:00.123456789Z", "2099-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "-1", "2026-11-27", "2026-11-27T10:00:00+23:59", "2026-02-30T10:00:00Z",
+	} {
+		for _, subj := range []string{"hitl.req.t.o.i", "hitl.cxl.t.o.i", "hitl.dec.t.o.i", "hitl.reqs.t.o.i", ""} {
+			f.Add(subj, s, false)
+		}
+		f.Add("hitl.req.t.o.i", s, true)
+	}
+	stored := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, subj, left string, twice bool) {
+		h := map[string][]string{wire.HeaderLeftAt: {left}}
+		if twice {
+			h[wire.HeaderLeftAt] = []string{left, left}
+		}
+		got := Since(subj, h, stored)
+		require.False(t, got.After(stored))
+		if twice || !strings.HasPrefix(subj, "hitl.req.") && !strings.HasPrefix(subj, "hitl.cxl.") {
+			require.Equal(t, stored, got)
+		}
+		if !got.Equal(stored) {
+			same, err := time.Parse(time.RFC3339Nano, left)
+			require.NoError(t, err)
+			require.True(t, same.Equal(got), "the time that the header says and no other")
+		}
 	})
 }
