@@ -10,6 +10,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door/mailbox"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
@@ -29,8 +30,8 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		return
 	}
 	defer d.streams.leave(sess.Person.ID)
-	box := newMailbox[note](d.Limits)
-	defer d.hub.Listen(sess, func(frame []byte) { box.put(note{frame: frame}, len(frame), "") }, box.end)()
+	box := mailbox.New[note](d.Limits.Queue, d.Limits.Patience)
+	defer d.hub.Listen(sess, func(frame []byte) { box.Put(note{frame: frame}, len(frame), "") }, box.End)()
 	from := r.Header.Get("Last-Event-ID")
 	cut := sight.NewFrames(sess.Rights, d.desk.Place)
 	if cut != nil {
@@ -53,7 +54,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		if u.Whole {
 			whole = u.SessionKey
 		}
-		box.put(note{u.Cursor, u.All}, len(u.All), whole)
+		box.Put(note{u.Cursor, u.All}, len(u.All), whole)
 	})
 	defer watch.Stop()
 	frames, err := d.hub.Welcome(watch, sess)
@@ -62,7 +63,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 		fail(w, http.StatusServiceUnavailable, string(hitl.Unavailable), "the snapshot cannot be shown")
 		return
 	}
-	o := d.begin(w, box.through)
+	o := d.begin(w, box.Through)
 	for i, frame := range frames {
 		// Only after the last one does the reader stand at the cursor: half a
 		// snapshot must not be resumed.
@@ -78,13 +79,13 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	if !o.send() {
 		return
 	}
-	o.pump(r, sess, box.wake, func() bool {
-		list, ok := box.take()
+	o.pump(r, sess, box.Wake, func() bool {
+		list, ok := box.Take()
 		if !ok {
 			return false
 		}
 		for _, l := range list {
-			write(&o.Buffer, l.what)
+			write(&o.Buffer, l.What)
 			if !o.page() {
 				return false
 			}

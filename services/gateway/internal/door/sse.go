@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,96 +13,12 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
-	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/door/mailbox"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
 // streamPage is how much of a replay is written at once, in bytes.
 const streamPage = 64 << 10
-
-// maxBurst bounds what waits, in limits of a mailbox, however fast the reader is.
-const maxBurst = 16
-
-// mailbox holds what waits for one reader over HTTP.
-type mailbox[T any] struct {
-	limit    int           // bytes
-	patience time.Duration // above limit, while nothing gets through
-	wake     chan struct{} // capacity 1
-
-	mu    sync.Mutex
-	queue []letter[T]
-	owed  int       // bytes that wait
-	moved time.Time // when something got through, or nothing waited
-	over  bool
-}
-
-type letter[T any] struct {
-	what  T
-	size  int
-	whole string
-}
-
-func newMailbox[T any](l socket.Limits) *mailbox[T] {
-	return &mailbox[T]{limit: l.Queue, patience: l.Patience, wake: make(chan struct{}, 1), moved: time.Now()}
-}
-
-// put never blocks: a reader that is too slow gets no more. One alone is always
-// taken, and what is said at once is no sign of a slow reader; what does not get through
-// is. whole, if not empty, is the session whose whole state v is: it stands for an older
-// one that waits.
-func (m *mailbox[T]) put(v T, size int, whole string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.over {
-		return
-	}
-	if whole != "" {
-		m.queue = slices.DeleteFunc(m.queue, func(l letter[T]) bool {
-			if l.whole == whole {
-				m.owed -= l.size
-			}
-			return l.whole == whole
-		})
-	}
-	total := m.owed + size
-	if m.owed > 0 && total > m.limit && (total > maxBurst*m.limit || time.Since(m.moved) > m.patience) {
-		m.over, m.queue = true, nil
-	} else {
-		m.queue = append(m.queue, letter[T]{v, size, whole})
-		m.owed = total
-	}
-	m.rouse()
-}
-
-// end has the reader get no more.
-func (m *mailbox[T]) end() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.over, m.queue = true, nil
-	m.rouse()
-}
-
-func (m *mailbox[T]) rouse() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns what waits; not ok: the reader gets no more.
-func (m *mailbox[T]) take() (list []letter[T], ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list, m.queue, m.owed, m.moved = m.queue, nil, 0, time.Now()
-	return list, !m.over
-}
-
-// through says that the reader took something.
-func (m *mailbox[T]) through() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.moved = time.Now()
-}
 
 // out writes one event stream.
 type out struct {
@@ -186,8 +101,8 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return
 	}
 	defer d.streams.leave(sess.Person.ID)
-	box := newMailbox[api.Update](d.Limits)
-	defer d.hub.Listen(sess, func([]byte) {}, box.end)()
+	box := mailbox.New[api.Update](d.Limits.Queue, d.Limits.Patience)
+	defer d.hub.Listen(sess, func([]byte) {}, box.End)()
 	from := r.Header.Get("Last-Event-ID")
 	d.reach(r, from)
 	watch := d.Engine.Watch(d.Engine.Cursor(), func(u api.Update) {
@@ -198,7 +113,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		for i := range u.Events {
 			n += len(u.Events[i].Data) + 100
 		}
-		box.put(u, n, "")
+		box.Put(u, n, "")
 	})
 	defer watch.Stop()
 	stored, reset, err := d.Engine.Transcript(r.Context(), key, from, watch.Cursor)
@@ -213,7 +128,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 		return sight.Events(sess.Rights, d.desk.Place(key), events)
 	}
 	stored = cut(stored)
-	o := d.begin(w, box.through)
+	o := d.begin(w, box.Through)
 	if reset || from == "" {
 		// Without an id: what follows is the whole.
 		o.WriteString("event: reset\ndata: {}\n\n")
@@ -228,16 +143,16 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 	if !o.send() {
 		return
 	}
-	o.pump(r, sess, box.wake, func() bool {
-		list, ok := box.take()
+	o.pump(r, sess, box.Wake, func() bool {
+		list, ok := box.Take()
 		if !ok {
 			return false
 		}
 		for _, l := range list {
-			if l.what.Stored && !l.what.After(watch.Cursor) {
+			if l.What.Stored && !l.What.After(watch.Cursor) {
 				continue
 			}
-			events := cut(l.what.Events)
+			events := cut(l.What.Events)
 			for i := range events {
 				writeEvent(&o.Buffer, events, i)
 			}
