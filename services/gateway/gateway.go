@@ -35,6 +35,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/engine"
 	"github.com/banksman/banksman/services/gateway/internal/feed"
+	"github.com/banksman/banksman/services/gateway/internal/forwarded"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
 	"github.com/banksman/banksman/services/gateway/internal/linkpage"
@@ -76,6 +77,9 @@ type Options struct {
 	// AllowRemote lets the gateway listen beyond loopback. BaseURL must be
 	// https then: something in front of the gateway has to end TLS.
 	AllowRemote bool
+	// TrustedProxies are addresses, networks and names of hosts that say in
+	// X-Forwarded-For where a request came from; the record has that.
+	TrustedProxies []string
 	// Web is the built web app; default is the one built into this module.
 	Web fs.FS
 	// OrphanAfter is how long a worker may be silent before what it asked
@@ -127,17 +131,19 @@ type Gateway struct {
 	conn   *dial.Conn
 	talk   *dial.Conn // what owners tell of their sessions; it can be much
 	listen net.Listener
-	drain  time.Duration
-	base   *url.URL
-	engine *engine.Engine
-	auth   *auth.Store
-	visits *visit.Log
-	rules  *rulebook.Book
-	feed   *feed.Desk
-	asker  *bus.Client
-	door   *door.Door
-	svc    *svc.Service
-	counts *metrics.Metrics
+	// Whose word on where a request came from is believed.
+	proxies *forwarded.Proxies
+	drain   time.Duration
+	base    *url.URL
+	engine  *engine.Engine
+	auth    *auth.Store
+	visits  *visit.Log
+	rules   *rulebook.Book
+	feed    *feed.Desk
+	asker   *bus.Client
+	door    *door.Door
+	svc     *svc.Service
+	counts  *metrics.Metrics
 }
 
 // New connects and checks what the gateway stands on: it refuses to start on
@@ -291,6 +297,9 @@ func (g *Gateway) bind(ctx context.Context, o *Options) error {
 		if o.Origins[i], err = parseOrigin(text); err != nil {
 			return err
 		}
+	}
+	if g.proxies, err = forwarded.Parse(o.TrustedProxies); err != nil {
+		return fmt.Errorf("gateway: trusted proxy: %w", err)
 	}
 	addr := o.Addr
 	if g.listen != nil {
@@ -492,7 +501,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	fore.Go(func() { g.door.Run(front) })
 
 	server := &http.Server{
-		Handler: g.door.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: g.proxies.Handler(g.door.Handler()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}

@@ -34,6 +34,10 @@ func set(g *Gateway) (fs *settings.Set, finish func(stderr io.Writer) error) {
 		return nil
 	})
 	fs.BoolVar(&o.AllowRemote, "allow-remote", false, "listen beyond loopback; needs an https base URL")
+	fs.List("trusted-proxy", "`address, network or host name` of a proxy that says in X-Forwarded-For where a request came from; may be repeated", func(s string) error {
+		o.TrustedProxies = append(o.TrustedProxies, s)
+		return nil
+	})
 	fs.DurationVar(&o.Drain, "drain", 0, "how long to serve on after SIGTERM while /readyz says 503, so that a proxy sends people elsewhere first")
 	fs.DurationVar(&o.OrphanAfter, "orphan-after", 0, "`time` of a worker's silence after which its requests are orphaned (default 5m)")
 	fs.StringVar(&o.Tenant, "tenant", "", "`tenant` of sessions started here (default \"default\")")

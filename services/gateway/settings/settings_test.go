@@ -44,6 +44,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	o, err := Parse([]string{
 		"-creds", credentials(t), "-listen", "127.0.0.1:9", "-base-url", "https://h.example", "-allow-remote",
 		"-origin", "https://wiki.example.org", "-origin", "http://localhost:5173",
+		"-trusted-proxy", "10.0.0.0/8", "-trusted-proxy", "proxy",
 		"-orphan-after", "1m", "-critical", "/data", "-critical", "banksman decide", "-cwd", "/src", "-person", "Ada", "-login",
 		"-quota-open", "7", "-quota-open-mib", "2", "-quota-day-mib", "0",
 	}, nil, &bytes.Buffer{})
@@ -54,6 +55,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	require.Equal(t, "https://h.example", o.BaseURL)
 	require.True(t, o.AllowRemote)
 	require.Equal(t, []string{"https://wiki.example.org", "http://localhost:5173"}, o.Origins)
+	require.Equal(t, []string{"10.0.0.0/8", "proxy"}, o.TrustedProxies)
 	require.Equal(t, time.Minute, o.OrphanAfter)
 	require.Equal(t, []string{"/data", "banksman decide"}, o.Critical)
 	require.Equal(t, "/src", o.DefaultCwd)

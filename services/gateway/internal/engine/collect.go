@@ -46,7 +46,8 @@ func (e *Engine) overMeanwhile(ctx context.Context, m journal.Message) (over boo
 		return false, nil
 	}
 	ref := p.Ref()
-	c, at := hitl.Content{Outcome: hitl.Expired}, e.clock.Server()
+	var c hitl.Content
+	var at time.Time
 	switch w, err := e.opts.Journal.Left(ctx, subject.Withdraw(ref)); {
 	case err == nil:
 		c, at = record.Withdrawn(*w), w.Time
@@ -57,10 +58,10 @@ func (e *Engine) overMeanwhile(ctx context.Context, m journal.Message) (over boo
 		if r, err = hitl.ParseRequest(m.Data); err != nil {
 			return false, nil // intake says what is wrong with it
 		}
-		if over, err := e.clock.Over(ctx, e.opts.Journal, card.Deadline(r, m.Time)); !over || err != nil {
+		c, at = hitl.Content{Outcome: hitl.Expired}, card.Deadline(r, m.Time)
+		if over, err := e.clock.Over(ctx, e.opts.Journal, at); !over || err != nil {
 			return false, err
 		}
-		at = e.clock.Server() // it may have been compared just now
 	}
 	return e.endLeft(ctx, ref, m, at, c, "withdrawal")
 }

@@ -252,8 +252,8 @@ func (h *Hub) drop(hash string) {
 	}
 }
 
-// From is the address a request came from, as this server sees it: behind a
-// proxy it is the proxy's.
+// From is the address a request came from. Behind a proxy that is not trusted it is the
+// proxy's, see package forwarded.
 func From(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
