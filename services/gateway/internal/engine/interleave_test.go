@@ -268,8 +268,11 @@ func (s *stage) decide(p *decider, g *gate) {
 
 // shown is what a gateway's people see of the request: it, or nothing.
 func (s *stage) shown(g *gate) bool {
+	if !g.up {
+		return false
+	}
 	list, _ := g.e.view.ListOpen(api.List{Limit: 1})
-	return g.up && len(list) > 0
+	return len(list) > 0
 }
 
 // events counts the open and closed events.
