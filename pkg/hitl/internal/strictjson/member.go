@@ -33,7 +33,8 @@ func Text(raw []byte) (s string, ok bool) {
 		return string(raw[1 : n-1]), true
 	}
 	i := space(raw, 0)
-	return s, i < len(raw) && raw[i] == '"' && json.Unmarshal(raw, &s) == nil
+	ok = i < len(raw) && raw[i] == '"' && json.Unmarshal(raw, &s) == nil
+	return s, ok
 }
 
 // asIs reports whether a string's inside is printable ASCII without escapes.

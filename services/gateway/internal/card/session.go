@@ -13,6 +13,7 @@ import (
 const (
 	maxError    = 2000 // runes
 	maxRuntimes = 16
+	maxSessions = 5000 // of a heartbeat
 )
 
 // ReadState takes a worker's word on a session and makes it fit for people and
@@ -51,6 +52,7 @@ func ReadBeat(worker string, raw []byte) (b hitl.Beat, ok bool) {
 		utf8.RuneCountInString(b.Worker) > hitl.MaxIdentifier {
 		return b, false
 	}
+	b.Sessions = slices.Clone(b.Sessions[:min(len(b.Sessions), maxSessions)])
 	b.Runtimes = slices.DeleteFunc(b.Runtimes, func(s string) bool { return !subject.ValidToken(s) })
 	b.Runtimes = slices.Clone(b.Runtimes[:min(len(b.Runtimes), maxRuntimes)])
 	return b, true

@@ -21,6 +21,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal/relay"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
+	"github.com/banksman/banksman/services/gateway/internal/hearing"
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
@@ -84,6 +85,9 @@ type Engine struct {
 	// How goroutines start, and how one waits for another: tests order them.
 	spawn func(func())
 	wait  func(context.Context, <-chan struct{}) error
+
+	orphans sync.Map // interactions that are being orphaned
+	doubts  hearing.Doubts
 
 	winners recent.Winners
 	backlog relay.Backlog

@@ -13,6 +13,8 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
+	"github.com/banksman/banksman/services/gateway/internal/hearing"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/roster"
 )
@@ -52,56 +54,55 @@ func (e *Engine) onBeat(m *nats.Msg) {
 // lookEvery is how often the workers' heartbeats are looked at.
 const lookEvery = time.Second
 
-// listening knows since when this gateway would have heard a heartbeat.
-type listening struct {
-	since time.Time // by the gateway's clock
-	last  time.Time // when it looked last
-}
-
-// look returns since when silence counts. A gateway that did not get to look for
-// a while was stopped, or its machine: then the heartbeats of that time wait to
-// be read, and none of them is missing. now is the time of this process, clock
-// the gateway's.
-func (l *listening) look(now, clock time.Time, connected bool) time.Time {
-	if !connected || now.Sub(l.last) > 5*lookEvery {
-		l.since = clock
-	}
-	l.last = now
-	return l.since
-}
-
 // watchWorkers notices workers that went silent. Silence counts only while
 // this gateway itself listened.
 func (e *Engine) watchWorkers(ctx context.Context, started time.Time) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	l := listening{since: started, last: time.Now()}
+	l := hearing.Listen(started, lookEvery)
 	for {
+		e.doubts.Hear(l.Since)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 		connected := e.opts.Conn.IsConnected()
-		since := l.look(time.Now(), e.now(), connected)
+		since := l.Look(time.Now(), e.now(), connected)
 		if !connected {
 			continue
 		}
 		for _, g := range e.view.SweepWorkers(since) {
-			e.later(time.Minute, func(ctx context.Context) {
-				if err := e.opts.Journal.WriteGatewayState(ctx, g.Session, card.Encode(g.Verdict)); err != nil {
-					e.log.Warn("verdict on a session not stored", "session", g.Session.String(), "error", err)
-				}
-			})
+			e.judge(g)
 		}
 	}
 }
 
+// judge stores the word that a session's worker is gone. The worker is forgotten by now:
+// nobody would find it another time.
+func (e *Engine) judge(g projection.Gone) {
+	e.later(time.Minute, func(ctx context.Context) {
+		err := e.opts.Journal.WriteGatewayState(ctx, g.Session, card.Encode(g.Verdict))
+		if err == nil {
+			return
+		}
+		e.log.Warn("verdict on a session not stored, trying again", "session", g.Session.String(), "error", err)
+		if hearing.Sleep(e.bgCtx, e.opts.reviveGrace) && e.view.Missed(g) {
+			e.judge(g)
+		}
+	})
+}
+
 // orphan ends an interaction whose asker is gone.
 func (e *Engine) orphan(ref subject.Ref, why string) {
+	if _, underWay := e.orphans.LoadOrStore(ref, true); underWay {
+		return
+	}
 	e.later(time.Minute, func(ctx context.Context) {
 		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
-		if _, err := e.settle(ctx, ref, e.clock.Server(), c, system, "liveness"); err != nil && !errors.Is(err, api.ErrNotFound) {
+		_, err := e.settle(ctx, ref, e.clock.Server(), c, system, "liveness")
+		e.orphans.Delete(ref)
+		if err != nil && !errors.Is(err, api.ErrNotFound) {
 			e.log.Warn("orphan not settled, trying again", "interaction", ref.String(), "error", err)
 			e.view.Doubt(ref)
 		}
@@ -119,11 +120,11 @@ func (e *Engine) doubtful(s subject.Session, judged bool) {
 	if judged {
 		grace = e.opts.beatGrace
 	}
-	e.later(time.Minute, func(ctx context.Context) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(grace):
-			e.view.OrphanIfDead(s)
-		}
-	})
+	if e.doubts.Begin(s, grace) {
+		e.later(24*time.Hour, func(ctx context.Context) {
+			if e.doubts.Wait(ctx, s, grace, judged) {
+				e.view.OrphanIfDead(s)
+			}
+		})
+	}
 }

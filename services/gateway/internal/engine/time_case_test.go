@@ -221,21 +221,3 @@ func TestAnswersRaceTheDeadline_B04_B34_invariant1(t *testing.T) {
 		require.LessOrEqual(t, won, 1)
 	}
 }
-
-// Silence counts only while this gateway listened: not while it was away from
-// the server, and not while it was stopped itself.
-func TestASilenceThatNobodyListenedToIsNone_B37(t *testing.T) {
-	t.Parallel()
-	at := time.Unix(1_000_000, 0)
-	l := listening{since: at, last: at}
-	for range 30 {
-		at = at.Add(time.Second)
-		require.Equal(t, time.Unix(1_000_000, 0), l.look(at, at, true))
-	}
-	at = at.Add(10 * time.Minute) // stopped, or the machine was
-	require.Equal(t, at, l.look(at, at, true))
-	require.Equal(t, at, l.look(at.Add(time.Second), at.Add(time.Second), true))
-	at = at.Add(2 * time.Second)
-	require.Equal(t, at, l.look(at, at, false))
-	require.Equal(t, at, l.look(at.Add(time.Second), at.Add(time.Second), true))
-}

@@ -18,6 +18,7 @@ const comingFor = time.Minute
 type index struct {
 	byID   map[string]map[*session]bool     // by plain id
 	byWork map[roster.Key]map[*session]bool // those that live, by their worker
+	judged map[roster.Key]map[*session]bool // those whose worker is gone by a gateway's word
 	live   map[quota.Owner]int
 	coming map[quota.Owner]map[subject.Session]time.Time // let pass, by when
 }
@@ -25,7 +26,8 @@ type index struct {
 func newIndex() index {
 	return index{
 		byID: map[string]map[*session]bool{}, byWork: map[roster.Key]map[*session]bool{},
-		live: map[quota.Owner]int{}, coming: map[quota.Owner]map[subject.Session]time.Time{},
+		judged: map[roster.Key]map[*session]bool{},
+		live:   map[quota.Owner]int{}, coming: map[quota.Owner]map[subject.Session]time.Time{},
 	}
 }
 
@@ -45,6 +47,14 @@ func (x *index) put(s *session) {
 			delete(x.coming, owner)
 		}
 	}
+	if s.missed && s.judged == nil {
+		leave(x.judged, s.worker, s)
+		s.missed = false
+	}
+	if s.judged != nil && !s.missed {
+		s.worker, s.missed = workerOf(s), true
+		enter(x.judged, s.worker, s)
+	}
 	at, lives := workerOf(s), s.lives()
 	if s.counted && (!lives || s.at != at) {
 		leave(x.byWork, s.at, s)
@@ -61,7 +71,12 @@ func (x *index) put(s *session) {
 }
 
 // drop forgets s, which does not live.
-func (x *index) drop(s *session) { leave(x.byID, s.id, s) }
+func (x *index) drop(s *session) {
+	leave(x.byID, s.id, s)
+	if s.missed {
+		leave(x.judged, s.worker, s)
+	}
+}
 
 // admit reports whether a session may live beside the others of its owner, at most
 // limit.

@@ -30,6 +30,9 @@ type session struct {
 	id      string
 	at      roster.Key
 	counted bool
+	missed  bool       // it is among the judged of a worker
+	worker  roster.Key // which is this one
+	told    time.Time  // when its state was stored
 }
 
 // over reports whether nothing is to be expected of a session any more.
@@ -189,7 +192,7 @@ func (p *Projection) readState(key subject.Session, m journal.Message) func() {
 		if s.known && st.Generation < s.state.Generation {
 			return
 		}
-		s.state, s.known, s.judged = st, true, nil
+		s.state, s.known, s.judged, s.told = st, true, nil, m.Time
 		p.index.put(s)
 		if st.State != hitl.StateDead {
 			p.workers.Expect(workerOf(s), p.now())
@@ -215,6 +218,9 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 		if s == nil || !s.known || v.Generation < s.state.Generation || s.state.State == hitl.StateDead {
 			return
 		}
+		if !m.Time.IsZero() && m.Time.Before(s.told) {
+			return // its worker has been heard since
+		}
 		said := s.state
 		s.judged = &said
 		s.state.State, s.state.KillReason, s.state.Error = hitl.StateDead, "orphaned", v.Reason
@@ -230,14 +236,29 @@ func (p *Projection) readVerdict(key subject.Session, m journal.Message) func() 
 // revive takes back a gateway's word that a session's worker is gone: it has been heard.
 // Called with the lock held.
 func (p *Projection) revive(worker roster.Key, sessions []string) {
+	judged := p.index.judged[worker]
+	if len(judged) == 0 {
+		return
+	}
+	runs := make(map[string]bool, len(sessions))
 	for _, id := range sessions {
-		s := p.sessions[subject.NewSession(worker.Tenant, worker.Owner, id)]
-		if s != nil && s.judged != nil && workerOf(s) == worker {
+		runs[id] = true
+	}
+	for s := range judged {
+		if runs[s.state.SessionID] {
 			s.state, s.judged = *s.judged, nil
 			p.index.put(s)
 			p.touch(s.key)
 		}
 	}
+}
+
+// Missed reports whether a session is still without its worker, and nobody has said so.
+func (p *Projection) Missed(g Gone) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[g.Session]
+	return s != nil && s.lives() && s.state.Generation == g.Verdict.Generation && !p.workers.Known(workerOf(s))
 }
 
 // Doubt looks again at an interaction that could not be orphaned.

@@ -92,7 +92,12 @@ func (d *Desk) decide(w http.ResponseWriter, r *http.Request) {
 	u := ticket.Use{Token: in.Token, Via: wire.TicketPush, AsTold: true, From: socket.From(r)}
 	u.Decision = in.Decision
 	// What is no ticket is refused below, with the words for it.
-	if t, err := d.Tickets.Read(r.Context(), in.Token); err == nil && t.Via == wire.TicketPush {
+	t, err := d.Tickets.Read(r.Context(), in.Token)
+	if err != nil && !errors.Is(err, ticket.ErrUnknown) {
+		d.answer(w, nil, err)
+		return
+	}
+	if err == nil && t.Via == wire.TicketPush {
 		counts, err := d.Counts(r.Context(), t.People[0], t.CreatedAt)
 		if err != nil {
 			d.answer(w, nil, err)

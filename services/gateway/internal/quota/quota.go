@@ -210,6 +210,15 @@ func (d *Daily) Take(who string, n int, now time.Time) bool {
 	return b.take(float64(n), d.size, now)
 }
 
+// Give takes back what was charged to somebody for nothing.
+func (d *Daily) Give(who string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b := d.of[who]; b != nil {
+		b.used = max(0, b.used-float64(n))
+	}
+}
+
 // bucket is an allowance that comes back evenly over a day.
 type bucket struct {
 	used float64

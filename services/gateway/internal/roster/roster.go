@@ -70,6 +70,12 @@ func (r *Roster) forget(k Key) {
 	}
 }
 
+// Known reports whether a worker is heard, or expected.
+func (r *Roster) Known(k Key) bool {
+	_, ok := r.workers[k]
+	return ok
+}
+
 // Unreachable reports whether a worker misses its heartbeats.
 func (r *Roster) Unreachable(k Key) bool { return r.workers[k].late }
 

@@ -90,6 +90,7 @@ func State(s role.Set, st wire.ProcessState) (wire.ProcessState, bool) {
 		return st, true
 	}
 	listed := len(st.PendingRequests)
+	cut := st.PendingCount > listed
 	pending := make([]wire.Summary, 0, listed)
 	for _, sum := range st.PendingRequests {
 		if s.Sees(sum.Tenant, sum.ProjectID) {
@@ -105,7 +106,11 @@ func State(s role.Set, st wire.ProcessState) (wire.ProcessState, bool) {
 	sees := s.Sees(st.Tenant, st.ProjectID)
 	st.PendingRequests, st.PendingRequest, st.Closed = pending, nil, ended
 	if len(pending) < listed || !sees {
-		st.PendingCount = len(pending)
+		// How many more s may see nobody has counted; that there may be some has to be
+		// said, or what is not listed would count as over.
+		if st.PendingCount = len(pending); cut {
+			st.PendingCount++
+		}
 	}
 	if len(pending) > 0 {
 		first := pending[0]

@@ -237,6 +237,9 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		_, err = b.kv.Create(call, hash(token), data)
 		cancel()
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			b.day.Give(tenant, len(data)+overhead)
+		}
 	case err == nil:
 		err = jetstream.ErrKeyExists // what is there already costs nothing
 	}

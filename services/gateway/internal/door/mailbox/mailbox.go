@@ -55,6 +55,9 @@ func (m *Box[T]) Put(v T, size int, whole string) {
 			return l.whole == whole
 		})
 	}
+	if m.owed == 0 {
+		m.moved = time.Now() // nothing was there to get through
+	}
 	total := m.owed + size
 	if m.owed > 0 && total > m.limit && (total > maxBurst*m.limit || time.Since(m.moved) > m.patience) {
 		m.over, m.queue = true, nil

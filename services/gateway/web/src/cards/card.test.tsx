@@ -31,7 +31,8 @@ describe("who else, and when", () => {
     mount(h);
     await waitFor(() => expect(card("b")).toHaveTextContent(words));
     expect(card("a")).toHaveTextContent(words);
-    expect(h.api.calls.filter((c) => c === "GET /api/services")).toHaveLength(1);
+    // The question goes out once the cards are painted.
+    await waitFor(() => expect(h.api.calls.filter((c) => c === "GET /api/services")).toHaveLength(1));
   });
 
   it("says when a reminder is due while it lies ahead, and who else may answer when asked", async () => {

@@ -15,6 +15,7 @@ import { Row } from "./Row";
 import { useOrder } from "./useOrder";
 
 const MAX_RECEIPTS = 20;
+const HELD_RECEIPTS = 100; // while somebody is at the list, as a finger on a phone always is
 const MANY = 8; // from so many on the overview is what one sees first
 const CARDS = 30; // whole cards drawn at once
 const KINDS: Record<string, string> = { approval: "Approvals", question: "Questions", form: "Forms" };
@@ -63,14 +64,15 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
   const { keys: visible, held } = useOrder(sorted, sort, list);
   // The oldest receipts go while nobody points at the list or works in it, and none with words that were not sent.
   useEffect(() => {
-    if (held) return;
     const closed = kept.filter((k) => state.items[k]?.closed && draftText(app.drafts.load(k)) === "");
-    if (closed.length <= MAX_RECEIPTS) return;
+    if (closed.length <= (held ? HELD_RECEIPTS : MAX_RECEIPTS)) return;
     const gone = new Set(closed.slice(0, closed.length - MAX_RECEIPTS));
     setKept(kept.filter((k) => !gone.has(k)));
   }, [kept, state.items, held, app]);
   const receipts = shown.filter((k) => state.items[k]!.closed);
-  const listed = view === "cards" ? visible.slice(0, most) : visible;
+  // Receipts take no place from what waits.
+  let waiting = 0;
+  const listed = view === "cards" ? visible.filter((k) => state.items[k]!.closed || waiting++ < most) : visible;
   const picked = listed.filter((k) => selected.has(k) && selectable(state.items[k]));
   const isPicked = new Set(picked);
 

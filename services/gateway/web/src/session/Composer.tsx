@@ -21,8 +21,8 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
   useEffect(() => setCommand(newId()), [text]); // it may be changed in another tab
   const off = busy || blocked || !online || (text.trim() === "" && files.length === 0);
 
-  const now = useRef({ text, files });
-  now.current = { text, files };
+  const now = useRef({ files });
+  now.current = { files };
   const change = (t: string) => {
     setDraft({ text: t });
   };
@@ -34,7 +34,8 @@ export function Composer({ session, blocked, onFocusChange }: { session: string;
       setBusy(false);
       if (r.status === "accepted" || r.status === "duplicate") {
         // What was typed on while it was on its way is the next message.
-        const rest = now.current.text;
+        // It stands in the draft, also where this page was left and opened again meanwhile.
+        const rest = app.drafts.load(draftKey).text ?? "";
         change(rest === text ? "" : rest.startsWith(text) ? rest.slice(text.length).trimStart() : rest);
         if (now.current.files === files) setFiles([]);
         return;

@@ -49,7 +49,8 @@ export function StartForm() {
     void app.command(frame).then((r) => {
       setBusy(false);
       if ((r.status === "accepted" || r.status === "duplicate") && r.session_id) {
-        app.drafts.save(DRAFT, {});
+        // Who came back meanwhile may have begun the next one.
+        if (wishOf(app.drafts.load(DRAFT)).prompt === prompt) app.drafts.save(DRAFT, {});
         setFiles([]);
         noteStarted(app, r.session_id, { prompt, cwd, mode, runtime: chosen });
         // Whoever has gone elsewhere meanwhile stays there.

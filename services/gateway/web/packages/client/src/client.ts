@@ -83,6 +83,8 @@ export class Client extends Emitter<ClientEvents> {
   /** How much was missing, and waited, when what waits was listed last. */
   private listed: { lack: number; total: number } | undefined;
   private listing = false;
+  private failed = 0; // lists, one after the other
+  private pause: ReturnType<typeof setTimeout> | undefined; // before the next one
   private line = 0; // counts the connections that began anew
 
   constructor(o: ClientOptions) {
@@ -106,6 +108,7 @@ export class Client extends Emitter<ClientEvents> {
   }
 
   stop(): void {
+    clearTimeout(this.pause);
     for (const session of [...this.refusals.keys()]) this.forget(session);
     this.transport.close();
   }
@@ -321,7 +324,8 @@ export class Client extends Emitter<ClientEvents> {
     const ended = Object.entries(items).filter(([, i]) => i.closed);
     if (ended.length > 2 * ENDED) {
       const old = oldest(ended, ([, i]) => i.decision?.decided_at ?? i.summary.created_at, ended.length - ENDED).map(([key]) => key);
-      this.dispatch({ kind: "forget", items: old.filter((key) => !this.held.has(key) && isEmpty(this.drafts.load(key))) });
+      const items = old.filter((key) => !this.held.has(key) && isEmpty(this.drafts.load(key)));
+      if (items.length > 0) this.dispatch({ kind: "forget", items });
     }
     const over = Object.entries(sessions).filter(([key, x]) => x.pendingCount === 0 && (x.state === "dead" || x.runtime === "program") && !this.followed.has(key));
     if (over.length > 1.1 * OVER) this.dispatch({ kind: "forget", sessions: oldest(over, ([, x]) => x.state_changed_at, over.length - OVER).map(([key]) => key) });
@@ -338,7 +342,8 @@ export class Client extends Emitter<ClientEvents> {
       this.waiting.get(r.ref)?.settle(r);
       const key = this.state.refs[r.ref];
       // The person's own answer is in: its words are in the record now.
-      const said = key ? this.state.sends[key]?.frame : undefined;
+      const send = key ? this.state.sends[key] : undefined;
+      const said = r.decision ?? (send?.ref === r.ref ? send?.frame : undefined); // it may be about an earlier try
       if (key && said && (r.status === "accepted" || r.status === "duplicate")) this.drafts.sent(key, said, this.state.items[key]?.summary.body?.input);
     }
     this.emit("receipt", r);
@@ -425,7 +430,7 @@ export class Client extends Emitter<ClientEvents> {
    * the last list left, and when a page of it has ended since.
    */
   private async listWaiting(): Promise<void> {
-    if (this.listing) return;
+    if (this.listing || this.pause) return;
     const now = lacking(this.state);
     if (!now) {
       this.listed = undefined;
@@ -441,13 +446,18 @@ export class Client extends Emitter<ClientEvents> {
       const { line } = this;
       const asked = Object.entries(this.state.items).flatMap(([key, i]) => (i.closed ? [] : [key]));
       const interactions = await this.transport.interactions("pending", LIST);
+      this.failed = 0;
       const grown = (lacking(this.state)?.lack ?? 0) > now.lack;
       this.dispatch({ kind: "extra", interactions, whole: interactions.length < LIST, asked });
       const after = lacking(this.state);
       // What came meanwhile may not be in it.
       this.listed = line !== this.line ? undefined : after && { ...after, lack: grown ? 0 : after.lack };
     } catch {
-      this.listed = undefined; // the next frame tries again
+      this.listed = undefined;
+      this.pause = setTimeout(() => {
+        this.pause = undefined;
+        void this.listWaiting();
+      }, 100 + backoff(this.failed++));
       return;
     } finally {
       this.listing = false;

@@ -79,6 +79,22 @@ describe("drafts", () => {
     expect(page().load("k")).toEqual({});
   });
 
+  it("B-25: what was typed before anybody was known stands beside what that person had", () => {
+    const ada = { kind: "person", id: "ada" } as const;
+    const storage = memoryStorage();
+    const before = new Drafts(storage);
+    before.own(ada);
+    before.save("new", { text: "half a prompt" });
+    const page = new Drafts(storage);
+    page.save("new", { text: "typed on a slow line" });
+    page.own(ada);
+    expect(page.load("new").text).toBe("half a prompt\ntyped on a slow line");
+    const full = new Drafts({ ...memoryStorage(), length: 0, setItem: () => { throw new Error("full"); } });
+    full.save("k", { reason: "kept as long as the page" });
+    full.own(ada);
+    expect(full.load("k").reason).toBe("kept as long as the page");
+  });
+
   it("D1-40: an answer takes the words that it has, and no others", () => {
     const typed = { answers: { q: { values: ["pg"], useOther: false, other: "MariaDB" } }, reason: " why ", clarify: "ask ops", edit: '{"a": 1}', form: '{"n": 7}', fields: { n: "7", m: "x@y" } };
     expect(unsent({ reason: " why " }, { message: "why" })).toEqual({});

@@ -70,16 +70,28 @@ export class Drafts {
   }
 
   private claim(): void {
+    const nobodys = (key: string) => !key.startsWith(`${PREFIX}@`);
+    for (const [key, draft] of [...this.unsaved].filter(([k]) => nobodys(k))) {
+      this.unsaved.delete(key);
+      this.join(key.slice(PREFIX.length), draft);
+    }
     try {
-      for (const key of this.keys()) {
-        if (key.startsWith(`${PREFIX}@`)) continue;
-        const to = this.prefix + key.slice(PREFIX.length);
-        if (this.storage.getItem(to) === null) this.storage.setItem(to, this.storage.getItem(key) ?? "");
+      for (const key of this.keys().filter(nobodys)) {
+        const draft = drafted(this.storage.getItem(key) ?? "");
         this.storage.removeItem(key);
+        this.join(key.slice(PREFIX.length), draft);
       }
     } catch {
       // it stays where it is, and nobody sees it
     }
+  }
+
+  /** Puts what was written just now beside what this person had there: no words of either are lost. */
+  private join(key: string, now: Draft): void {
+    if (now === nothing) return;
+    const had = this.load(key);
+    const texts = [...new Set([had.text, now.text].filter((t) => t))];
+    this.put(this.prefix + key, { ...had, ...now, ...(texts.length > 0 ? { text: texts.join("\n") } : {}) });
   }
 
   /** The same object as long as it says the same. */
@@ -95,8 +107,7 @@ export class Drafts {
       }
       const old = this.read.get(at);
       if (old?.raw === raw) return old.draft;
-      const d = JSON.parse(raw) as { draft?: unknown };
-      const draft = d.draft !== null && typeof d.draft === "object" ? (d.draft as Draft) : nothing;
+      const draft = drafted(raw);
       this.read.set(at, { raw, draft });
       return draft;
     } catch {
@@ -106,6 +117,11 @@ export class Drafts {
 
   save(key: string, draft: Draft): void {
     const at = this.prefix + key;
+    this.put(at, draft);
+    this.told(at);
+  }
+
+  private put(at: string, draft: Draft): void {
     try {
       if (isEmpty(draft)) this.storage.removeItem(at);
       else this.storage.setItem(at, JSON.stringify({ at: Date.now(), draft }));
@@ -113,7 +129,6 @@ export class Drafts {
     } catch {
       this.unsaved.set(at, draft);
     }
-    this.told(at);
   }
 
   /** Changes some of it; what another tab has written beside that stays. */
@@ -167,6 +182,16 @@ export class Drafts {
     } catch {
       return false; // a foreign value; leave it
     }
+  }
+}
+
+/** What a storage holds of a draft. */
+function drafted(raw: string): Draft {
+  try {
+    const d = JSON.parse(raw) as { draft?: unknown } | null;
+    return typeof d?.draft === "object" && d.draft !== null ? (d.draft as Draft) : nothing;
+  } catch {
+    return nothing;
   }
 }
 
