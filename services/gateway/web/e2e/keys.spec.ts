@@ -117,6 +117,7 @@ test("Esc answers nothing, anywhere D1-36", async ({ app, asker }) => {
   await expect(card.reason).toHaveCount(0);
   await card.is("pending");
   await card.edit.click();
+  await expect(card.editText).toBeFocused();
   await app.page.keyboard.press("Escape");
   await expect(card.editText).toHaveCount(0);
   await card.is("pending");
