@@ -64,7 +64,7 @@ export function Receipt({ item, me, lost, sent, now, where, fetch }: ReceiptProp
       {unsent !== "" && (
         <div className="ml-9 rounded-lg border border-line bg-sunk p-3 text-sm">
           <p className="font-medium">What you had written was not sent. It is still here:</p>
-          <pre data-testid="unsent" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
+          <pre data-testid="unsent" tabIndex={0} aria-label="What you wrote and did not send" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
           <div className="mt-2 flex gap-2">
             <CopyButton text={unsent} label="Copy it" />
             <Button small look="quiet" onClick={() => drafts.drop(summary.key)}>Discard it</Button>
