@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/pkg/journal/internal/held"
 	"github.com/banksman/banksman/pkg/journal/internal/pace"
 	"github.com/banksman/banksman/pkg/journal/internal/pull"
+	"github.com/banksman/banksman/pkg/run"
 )
 
 const nak = "-NAK"
@@ -99,7 +100,7 @@ func (j *JetStream) feed(ctx context.Context, p *pull.Puller, h *held.Set, work 
 			b, missing = pace.Backoff{}, false
 			h.Add(m)
 			to := work
-			if gather > 0 && !burst && !pace.Pause(ctx, gather) {
+			if gather > 0 && !burst && !run.Pause(ctx, gather) {
 				to = nil // nobody begins with it any more
 			}
 			burst = mt.Pending > 0 || p.Waiting()

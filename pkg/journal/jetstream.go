@@ -12,6 +12,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal/internal/pace"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/trace"
 )
@@ -114,7 +115,7 @@ func (j *JetStream) Decide(ctx context.Context, ref subject.Ref, d *hitl.Decisio
 			return &StoredDecision{Decision: d, Seq: seq, Time: time.Now().UTC(), Trace: trace.Of(ctx)}, true, nil
 		}
 		if code := apiCode(err); soon(err) {
-			if !pace.Pause(ctx, pace.Soon()) {
+			if !run.Pause(ctx, pace.Soon()) {
 				return nil, false, unknown(ctx, err)
 			}
 			continue
@@ -247,7 +248,7 @@ func (j *JetStream) WriteEvent(ctx context.Context, subj string, data []byte) (u
 			return seq, nil
 		}
 		if code := apiCode(err); soon(err) {
-			if !pace.Pause(ctx, pace.Soon()) {
+			if !run.Pause(ctx, pace.Soon()) {
 				return 0, unknown(ctx, err)
 			}
 			continue

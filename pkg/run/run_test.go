@@ -202,3 +202,16 @@ func TestGroupWaitLetsThemFinish(t *testing.T) {
 	cancel()
 	<-g.Done()
 }
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		require.True(t, run.Pause(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.False(t, run.Pause(ctx, time.Minute))
+		require.Equal(t, time.Minute+time.Second, time.Since(began))
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/cmd/banksman/soak/internal/rig"
 
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -31,7 +32,7 @@ func settled(ctx context.Context, j *journal.JetStream, kept map[string]bool) er
 		if err == nil && len(left) == 0 {
 			return nil
 		}
-		if !pause(ctx, 200*time.Millisecond) {
+		if !run.Pause(ctx, 200*time.Millisecond) {
 			return fmt.Errorf("the gateways have not finished %d messages, for example %q: %w", len(left), left[:min(3, len(left))], err)
 		}
 	}
@@ -158,7 +159,7 @@ func (p *product) shown(ctx context.Context, all map[string]proof.Stored) error 
 	defer cancel()
 	for {
 		err := p.compare(ctx, all)
-		if err == nil || !pause(ctx, 200*time.Millisecond) {
+		if err == nil || !run.Pause(ctx, 200*time.Millisecond) {
 			return err
 		}
 	}

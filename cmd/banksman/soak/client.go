@@ -15,6 +15,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/wire"
 )
 
@@ -134,20 +135,8 @@ func (w *workload) one(ctx context.Context, s *scenario) {
 	wg.Wait()
 }
 
-// pause reports whether ctx is still alive after d.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 func (w *workload) ask(ctx context.Context, key string, s *scenario, p askPlan, client string) {
-	if !pause(ctx, p.After) {
+	if !run.Pause(ctx, p.After) {
 		return
 	}
 	whole := ctx
@@ -207,7 +196,7 @@ func (w *workload) ask(ctx context.Context, key string, s *scenario, p askPlan, 
 }
 
 func (w *workload) decide(ctx context.Context, key string, r *hitl.Request, digest string, d decidePlan, asked <-chan struct{}, client string) {
-	if !pause(ctx, d.After) {
+	if !run.Pause(ctx, d.After) {
 		return
 	}
 	d.Answer.RequestID, d.Answer.Digest = key, digest
@@ -256,7 +245,7 @@ func (w *workload) decide(ctx context.Context, key string, r *hitl.Request, dige
 			wait *= 4
 			d.Gateway = (d.Gateway + 1) % rig.Gateways
 		}
-		_ = pause(ctx, wait)
+		_ = run.Pause(ctx, wait)
 	}
 }
 
@@ -293,7 +282,7 @@ func (w *workload) noteReceipt(key string, o *proof.Operation, rec hitl.Receipt,
 }
 
 func (w *workload) get(ctx context.Context, key string, g getPlan, client string) {
-	if !pause(ctx, g.After) {
+	if !run.Pause(ctx, g.After) {
 		return
 	}
 	o := proof.Operation{Kind: proof.OpGet, Client: client, Detail: fmt.Sprintf("gateway %d", g.Gateway), Call: proof.Now()}

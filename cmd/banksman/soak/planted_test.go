@@ -21,6 +21,7 @@ import (
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -109,7 +110,7 @@ func (d *desk) ask(ctx context.Context, owner, _ int, r *hitl.Request, opened fu
 		if err == nil {
 			return &bus.Answer{Decision: w.Decision, Ref: ref}, nil
 		}
-		if !errors.Is(err, journal.ErrNotFound) || !pause(ctx, 5*time.Millisecond) {
+		if !errors.Is(err, journal.ErrNotFound) || !run.Pause(ctx, 5*time.Millisecond) {
 			return nil, d.stopped(ctx, ref, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
 )
 
 // tail follows the events for a whole run, as gateways do, through every loss of
@@ -59,7 +60,7 @@ func (t *tail) check(ctx context.Context, j *journal.JetStream) error {
 		t.mu.Lock()
 		got := slices.Clone(t.seqs)
 		t.mu.Unlock()
-		if len(got) >= len(want) || !pause(limit, listEvery) {
+		if len(got) >= len(want) || !run.Pause(limit, listEvery) {
 			t.stop()
 			if !errors.Is(t.err, context.Canceled) {
 				return fmt.Errorf("following the events ended: %w", t.err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/banksman/banksman/cmd/banksman/soak/internal/proof"
 	"github.com/banksman/banksman/cmd/banksman/soak/internal/rig"
+	"github.com/banksman/banksman/pkg/run"
 
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -42,7 +43,7 @@ func (w *watcher) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for g := range rig.Gateways {
 		wg.Go(func() {
-			for pause(ctx, listEvery) {
+			for run.Pause(ctx, listEvery) {
 				w.once(ctx, g)
 			}
 		})

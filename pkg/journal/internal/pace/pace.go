@@ -5,6 +5,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/banksman/banksman/pkg/run"
 )
 
 // Soon is the pause after a refusal that passes in a moment.
@@ -16,17 +18,5 @@ type Backoff struct{ wait time.Duration }
 // Sleep waits a jittered while and reports whether ctx is still alive.
 func (b *Backoff) Sleep(ctx context.Context) bool {
 	b.wait = min(max(2*b.wait, 10*time.Millisecond), time.Second)
-	return Pause(ctx, b.wait/2+rand.N(b.wait/2))
-}
-
-// Pause waits for d and reports whether ctx is still alive.
-func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return run.Pause(ctx, b.wait/2+rand.N(b.wait/2))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/card"
@@ -87,7 +88,7 @@ func (e *Engine) judge(g projection.Gone) {
 			return
 		}
 		e.log.Warn("verdict on a session not stored, trying again", "session", g.Session.String(), "error", err)
-		if hearing.Sleep(e.bgCtx, e.opts.reviveGrace) && e.view.Missed(g) {
+		if run.Pause(e.bgCtx, e.opts.reviveGrace) && e.view.Missed(g) {
 			e.judge(g)
 		}
 	})

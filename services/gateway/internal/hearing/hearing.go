@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 )
 
@@ -73,7 +74,7 @@ func (d *Doubts) Wait(ctx context.Context, s subject.Session, grace time.Duratio
 		if wait <= 0 {
 			return true
 		}
-		if !Sleep(ctx, wait) {
+		if !run.Pause(ctx, wait) {
 			d.mu.Lock()
 			delete(d.until, s)
 			d.mu.Unlock()
@@ -105,16 +106,4 @@ func (d *Doubts) Waiting() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.until)
-}
-
-// Sleep reports whether ctx is still alive after d.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/banksman/banksman/pkg/run"
 )
 
 // Of every pull.
@@ -133,7 +135,7 @@ func (s *source) feed(ctx context.Context, work chan<- job, status <-chan nats.S
 	wait := time.Duration(0)
 	for {
 		if again || open <= 0 {
-			if wait > 0 && !sleep(ctx, wait) {
+			if wait > 0 && !run.Pause(ctx, wait) {
 				return nil
 			}
 			s.pulls++
@@ -193,17 +195,6 @@ func (s *source) feed(ctx context.Context, work chan<- job, status <-chan nats.S
 				}
 			}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 )
@@ -88,7 +89,7 @@ func (b *Bot) counter(ctx context.Context, d *press.Desk) *counter {
 				said = err.Error()
 				d.Logger.Error("Slack does not say which workspace the bot is of; until it does no press counts", "setting", "token", "error", err)
 			}
-			if !pause(ctx, askAgain) {
+			if !run.Pause(ctx, askAgain) {
 				return
 			}
 		}
@@ -159,16 +160,4 @@ func (c *counter) take(ctx context.Context, p *pressed) bool {
 		}
 	})
 	return true
-}
-
-// pause waits and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 	"github.com/banksman/banksman/services/notifier/internal/channel/web"
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
@@ -75,7 +76,7 @@ func (b *Bot) socket(ctx context.Context, d *press.Desk) error {
 			return nil
 		}
 		l.down(err)
-		if !pause(ctx, refusedPause) {
+		if !run.Pause(ctx, refusedPause) {
 			return nil
 		}
 	}
@@ -170,7 +171,7 @@ type opener struct {
 
 // Do is called by one goroutine.
 func (o *opener) Do(r *http.Request) (*http.Response, error) {
-	if !pause(r.Context(), time.Until(o.last.Add(openEvery))) {
+	if !run.Pause(r.Context(), time.Until(o.last.Add(openEvery))) {
 		return nil, r.Context().Err()
 	}
 	o.last = time.Now()
