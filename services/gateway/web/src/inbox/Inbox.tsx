@@ -65,8 +65,9 @@ export function Inbox({ empty }: { empty?: ReactNode }) {
   // The oldest receipts go while nobody points at the list or works in it, and none with words that were not sent.
   useEffect(() => {
     const closed = kept.filter((k) => state.items[k]?.closed && draftText(app.drafts.load(k)) === "");
-    if (closed.length <= (held ? HELD_RECEIPTS : MAX_RECEIPTS)) return;
-    const gone = new Set(closed.slice(0, closed.length - MAX_RECEIPTS));
+    const limit = held ? HELD_RECEIPTS : MAX_RECEIPTS;
+    if (closed.length <= limit) return;
+    const gone = new Set(closed.slice(0, closed.length - limit));
     setKept(kept.filter((k) => !gone.has(k)));
   }, [kept, state.items, held, app]);
   const receipts = shown.filter((k) => state.items[k]!.closed);

@@ -220,6 +220,21 @@ describe("overview", () => {
     expect(screen.queryByTestId("row-r2")).toBeNull();
   });
 
+  it("receipts take no place from what waits, and have an end also under the hand", () => {
+    const list = many(130);
+    localStorage.setItem("banksman.set.inbox", "cards");
+    const { push } = mount(online(list));
+    const box = document.querySelector("[data-entry]")!.parentElement!;
+    act(() => void box.dispatchEvent(new Event("pointerenter")));
+    push(processState(list.slice(60), { closed: list.slice(0, 60).map((s) => closed(s, "denied", { principal: ada })) }));
+    const cards = () => document.querySelectorAll("[data-card][data-state=pending]").length;
+    expect(cards()).toBe(30);
+    expect(screen.getByTestId("more-cards")).toHaveTextContent("Show 30 more, 40 are not drawn yet");
+    push(processState(list.slice(120), { closed: list.slice(60, 120).map((s) => closed(s, "denied", { principal: ada })) }));
+    expect(cards()).toBe(10);
+    expect(document.querySelectorAll("[data-entry]")).toHaveLength(110);
+  });
+
   it("filters by project, agent and kind", async () => {
     localStorage.setItem("banksman.set.inbox", "rows");
     const h = online([bash("a", "ls", { project_id: "shop" }), bash("b", "ls", { project_id: "bank", agent_name: "deploy" }), ask("c", undefined, { project_id: "bank" })]);

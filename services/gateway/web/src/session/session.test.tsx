@@ -201,6 +201,21 @@ describe("session view", () => {
     expect(lastOf(h, "send_message")).toMatchObject({ text: "and then the tests" });
   });
 
+  it("D1-40: a receipt that comes late takes nothing that was typed since the page was left", async () => {
+    const { h, user, push } = open();
+    await user.type(screen.getByTestId("message-input"), "hello{Enter}");
+    act(() => { location.hash = "#/"; });
+    await screen.findByTestId("inbox");
+    act(() => { location.hash = `#/s/${KEY}`; });
+    const again = await screen.findByTestId<HTMLTextAreaElement>("message-input");
+    await user.clear(again);
+    await user.type(again, "another thing");
+    push({ type: "receipt", ref: lastOf(h, "send_message")!.ref, status: "accepted" });
+    await act(async () => { await Promise.resolve(); });
+    await waitFor(() => expect(again.value).toBe("another thing"));
+    expect(h.app.drafts.load(`message:${KEY}`).text).toBe("another thing");
+  });
+
   it("D1-46: images and documents go along as base64", async () => {
     const { h, user } = open();
     await waitFor(() => expect(screen.getByTestId("attach")).toBeEnabled());
@@ -384,6 +399,23 @@ describe("start form", () => {
     push({ type: "receipt", ref: lastOf(h, "start_session")!.ref, status: "accepted", session_id: "default.agents.new" });
     await waitFor(() => expect(h.app.drafts.load("started:default.agents.new").text).toBe("fix it"));
     expect(location.hash).toBe("#/");
+  });
+
+  it("D1-40: a start that is taken late takes nothing of the next prompt", async () => {
+    location.hash = "#/new";
+    const h = online();
+    const { user, push } = mount(h);
+    await user.type(screen.getByTestId("start-prompt"), "fix it");
+    await user.click(screen.getByTestId("start-submit"));
+    location.hash = "#/";
+    await screen.findByTestId("inbox");
+    location.hash = "#/new";
+    const again = await screen.findByTestId<HTMLTextAreaElement>("start-prompt");
+    await user.clear(again);
+    await user.type(again, "the next one");
+    push({ type: "receipt", ref: lastOf(h, "start_session")!.ref, status: "accepted", session_id: "default.agents.new" });
+    await waitFor(() => expect(h.app.drafts.load("started:default.agents.new").text).toBe("fix it"));
+    expect(again.value).toBe("the next one");
   });
 
   it("a refusal stays on the form with its reason", async () => {
