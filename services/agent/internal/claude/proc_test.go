@@ -234,8 +234,10 @@ func TestStartRefusesToGiveUpTheGate_D1_09(t *testing.T) {
 
 func TestUserEnv(t *testing.T) {
 	t.Parallel()
-	got := UserEnv([]string{"HOME=/h", "BANKSMAN_DATA=/d", "NATS_URL=x", "nats_creds=y", "CLAUDECODE=1",
-		"OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=b", "OTEL_METRICS_EXPORTER=otlp", "ANTHROPIC_API_KEY=k", "PATH=/p"})
+	got := UserEnv([]string{
+		"HOME=/h", "BANKSMAN_DATA=/d", "NATS_URL=x", "nats_creds=y", "CLAUDECODE=1",
+		"OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=b", "OTEL_METRICS_EXPORTER=otlp", "ANTHROPIC_API_KEY=k", "PATH=/p",
+	})
 	require.Equal(t, []string{"HOME=/h", "OTEL_METRICS_EXPORTER=otlp", "ANTHROPIC_API_KEY=k", "PATH=/p"}, got)
 }
 
