@@ -83,12 +83,19 @@ func newPair(t *testing.T, h *home) (nats *process, gw *instance, token string) 
 	r := h.run("creds", "--port", strconv.Itoa(freePort(t)))
 	require.Zero(t, r.code, r.stderr)
 	nats = h.startServer(t)
-	require.Eventually(t, func() bool {
+	h.provisioned()
+	gw, token = h.gateway(t)
+	return nats, gw, token
+}
+
+// provisioned makes the streams, as soon as the server lets it.
+func (h *home) provisioned() {
+	h.t.Helper()
+	var r result
+	require.Eventually(h.t, func() bool {
 		r = h.run("creds", "--provision")
 		return r.code == 0
 	}, patience, 100*time.Millisecond, "%s", r.stderr)
-	gw, token = h.gateway(t)
-	return nats, gw, token
 }
 
 // gateway starts a gateway and waits until it is ready.
