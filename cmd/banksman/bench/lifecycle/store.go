@@ -116,13 +116,14 @@ func request(name string, i int) *hitl.Request {
 	}
 }
 
-// ask stores a request and returns where.
-func (s *store) ask(ctx context.Context, r *hitl.Request) (subject.Ref, []byte, uint64, error) {
+// ask stores a request and returns where: through a gateway as the asker does, or in
+// its place where none runs.
+func (s *store) ask(ctx context.Context, by *nats.Conn, r *hitl.Request) (subject.Ref, []byte, uint64, error) {
 	ref, raw, err := s.client.Encode(r, 1)
 	if err != nil {
 		return ref, nil, 0, err
 	}
-	seq, err := publish(ctx, s.asker, subject.Request(ref), raw, nats.Header{
+	seq, err := publish(ctx, by, subject.Request(ref), raw, nats.Header{
 		"Nats-Expected-Last-Subject-Sequence": {"0"}, hitl.HeaderAttempt: {"1"},
 	})
 	return ref, raw, seq, err
@@ -174,7 +175,7 @@ func (s *store) learn(ctx context.Context, settle func(ctx context.Context, id, 
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	r := request("model", 0)
-	ref, raw, _, err := s.ask(ctx, r)
+	ref, raw, _, err := s.ask(ctx, s.asker, r)
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (s *store) wait(ctx context.Context, stream, subj string, v any) error {
 // open stores requests for the gateway to take in.
 func (s *store) open(ctx context.Context, n int) error {
 	return each(ctx, n, "open", func(ctx context.Context, i int) error {
-		_, _, _, err := s.ask(ctx, request("open", i))
+		_, _, _, err := s.ask(ctx, s.asker, request("open", i))
 		return err
 	})
 }
@@ -238,7 +239,7 @@ func (s *store) settled(ctx context.Context, n int) error {
 
 func (s *store) settle(ctx context.Context, i int) error {
 	r := request("settled", i)
-	ref, raw, seq, err := s.ask(ctx, r)
+	ref, raw, seq, err := s.ask(ctx, s.gateway, r)
 	if err != nil {
 		return err
 	}
