@@ -93,6 +93,9 @@ func Evaluate(r *Request, p *Response) (*Content, error) {
 		if verb != VerbAllow || !given(r.Suggestions) {
 			return nil, Invalid("scope", "the agent offers no wider scope for this request")
 		}
+		if given(p.UpdatedInput) {
+			return nil, Invalid("scope", "a wider scope is of what the agent asked, not of an edited input")
+		}
 		c.Scope = "session"
 	default:
 		return nil, Invalid("scope", "must be once or session")

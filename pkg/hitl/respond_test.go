@@ -89,6 +89,7 @@ func TestEvaluate(t *testing.T) {
 		{"scope that is not offered", approval(), hitl.Response{Decision: "allow", Scope: "session"}, hitl.Content{}, []string{"scope"}},
 		{"scope that is offered", suggesting, hitl.Response{Decision: "allow", Scope: "session"}, hitl.Content{Outcome: hitl.Allowed, Scope: "session"}, nil},
 		{"scope of a denial", suggesting, hitl.Response{Decision: "deny", Scope: "session"}, hitl.Content{}, []string{"scope"}},
+		{"B-59 a wider scope of what was edited", suggesting, hitl.Response{Decision: "allow", Scope: "session", UpdatedInput: json.RawMessage(`{"command":"ls"}`)}, hitl.Content{}, []string{"scope"}},
 		{"B-59 scope of the client's own", suggesting, hitl.Response{Decision: "allow", Scope: "always"}, hitl.Content{}, []string{"scope"}},
 
 		{"the agent does not take it", limited, hitl.Response{Action: "clarify", Message: "m"}, hitl.Content{}, []string{"action"}},

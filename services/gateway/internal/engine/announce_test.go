@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -73,4 +75,34 @@ func TestAnEndTellsOfWhatWasDecided_invariant5(t *testing.T) {
 	}, patience, time.Millisecond)
 	require.Equal(t, other.Title, rows[0].Title)
 	require.Equal(t, hitl.Digest(m.Data), rows[0].Digest)
+}
+
+// The events of what was decided long ago are gone, its record is not: asked again it is
+// no news, neither to pages nor to notifiers.
+func TestWhatWasDecidedLongAgoIsNotToldAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", deny)).Status)
+	j := w.journal(nc)
+	w.swept(1)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	events, err := js.Stream(t.Context(), journal.Events)
+	require.NoError(t, err)
+	require.NoError(t, events.Purge(t.Context())) // as their age does
+	before, err := j.Position(t.Context(), journal.Events)
+	require.NoError(t, err)
+	w.ask(nc, r)
+	require.Eventually(t, func() bool {
+		_, err := j.Request(t.Context(), ref(r))
+		return errors.Is(err, journal.ErrNotFound)
+	}, patience, time.Millisecond)
+	after, err := j.Position(t.Context(), journal.Events)
+	require.NoError(t, err)
+	require.Equal(t, before.Last, after.Last)
 }

@@ -96,6 +96,35 @@ func TestADeadlineHoldsWhereAnotherGatewaysClockIsLate_invariant1_invariant9(t *
 	require.EqualValues(t, 1, pos.Last)
 }
 
+// A gateway whose clock is behind takes nothing after the deadline, by however little, and
+// whether it was so from the start or was set back meanwhile.
+func TestAClockThatIsBehindTakesNothingLate_invariant9(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]time.Duration{"from the start": -time.Hour, "set back meanwhile": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var c clock
+			c.jump(before)
+			e, _ := w.gateway(func(o *Options) { o.Clock = c.now })
+			r := request("k1", expiring(500*time.Millisecond))
+			raw := w.ask(w.connect(), r)
+			c.jump(-time.Hour - before)
+			pos := func() journal.Position {
+				at, err := w.journal(w.connect()).Position(t.Context(), journal.Events)
+				require.NoError(t, err)
+				return at
+			}
+			for deadline := pos().Now.Add(500 * time.Millisecond); !pos().Now.After(deadline); {
+			}
+			rec := e.Decide(t.Context(), answer(r, raw, "ada", allow))
+			require.Equal(t, hitl.TooLate, rec.Status, rec.Error)
+			require.Equal(t, hitl.Expired, rec.Decision.Outcome)
+			require.WithinDuration(t, pos().Now, rec.Decision.DecidedAt, 10*time.Minute, "by the clock that counts")
+		})
+	}
+}
+
 // A gateway whose clock is ahead of the server's ends nothing early, whether it was so
 // from the start or was set on meanwhile: an end is final, and for everybody.
 func TestAClockThatIsAheadEndsNothingEarly_invariant9(t *testing.T) {

@@ -106,7 +106,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return permit.Late(a, e.winners.Add(ref, winner))
 	}
 	content.Rule = a.Rule
-	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.now())
+	d := t.Decision(*content, a.Principal, a.Channel, assurance, e.clock.Server())
 	d.From, d.Shown, d.Card, d.Policy.Role = a.From, looks, &said, by
 	d.Policy.Edited = edited
 	winner, won, err := e.store(t.Trace.In(ctx), ref, d)
@@ -234,7 +234,7 @@ func (e *Engine) settleAs(ctx context.Context, ref subject.Ref, t *record.Target
 	if d := card.Deadline(t.Request, t.RequestedAt); !d.IsZero() && !at.Before(d) {
 		c, p, channel = hitl.Content{Outcome: hitl.Expired}, system, "deadline"
 	}
-	d := t.Decision(c, p, channel, "", e.now())
+	d := t.Decision(c, p, channel, "", e.clock.Server())
 	if t.Raw != nil { // nobody decided, and yet the record says what people had before them
 		d.Card = card.Said(t.Request, t.Admission)
 	}

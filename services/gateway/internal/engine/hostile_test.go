@@ -280,6 +280,32 @@ func TestARefusedRequestDoesNotMakeAnIdAmbiguous_B01(t *testing.T) {
 	require.Equal(t, ref(r).String(), got.Key)
 }
 
+// A gateway that does not hold the decided one any more looks it up in the record.
+func TestARefusedRequestHidesNoneInTheRecord_B01(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, stop := w.gateway()
+	nc := w.connect()
+	r := request("k1")
+	raw := w.ask(nc, r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	theirs := subject.NewRef("default", "cli", r.ID)
+	w.store(nc, subject.Request(theirs), []byte(`{"v":1}`))
+	require.Eventually(t, func() bool {
+		ix, err := e.Interaction(t.Context(), theirs.String())
+		return err == nil && ix.State == wire.StateClosed
+	}, patience, time.Millisecond)
+	stop()
+	e, _ = w.gateway(func(o *Options) { o.recent = 1 }) // its list holds theirs only
+	late := e.Decide(t.Context(), answer(r, raw, "bob", deny))
+	require.Equal(t, hitl.AlreadyDecided, late.Status, late.Error)
+	require.Equal(t, "ada", late.Decision.Principal.ID)
+	got, err := e.Interaction(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, ref(r).String(), got.Key)
+}
+
 // What comes after the deadline does not change that nobody decided in time:
 // here no gateway ran when the time was up.
 func TestAfterItsDeadlineARequestIsExpiredWhateverElseCame_B32_B34(t *testing.T) {

@@ -79,7 +79,7 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		w, err := decision()
 		if err == nil {
 			// Asked again after its decision: the asker reads that one.
-			if err := e.announce(ctx, ref, w); err != nil {
+			if err := e.announceOnce(ctx, ref, w); err != nil {
 				return err
 			}
 			return e.opts.Journal.DeleteRequest(ctx, m.Seq)
@@ -272,6 +272,16 @@ func (e *Engine) remove(ctx context.Context, ref subject.Ref, seq uint64) error 
 		seq = m.Seq
 	}
 	return e.opts.Journal.DeleteRequest(ctx, seq)
+}
+
+// announceOnce leaves what the sweeper is done with: its events may be older than what
+// is kept of them, and nobody is told of it as if it were new.
+func (e *Engine) announceOnce(ctx context.Context, ref subject.Ref, w *journal.StoredDecision) error {
+	_, swept, err := e.opts.Journal.Floors(ctx)
+	if _, held := e.view.Pending(ref); err != nil || !held && swept >= w.Seq {
+		return err
+	}
+	return e.announce(ctx, ref, w)
 }
 
 // announce writes the open event, where it is missing, and the closed one.

@@ -99,7 +99,8 @@ func (e *Engine) orphan(ref subject.Ref, why string) {
 	if _, underWay := e.orphans.LoadOrStore(ref, true); underWay {
 		return
 	}
-	e.later(time.Minute, func(ctx context.Context) {
+	// What takes longer is doubted anew: the worker may be heard again by then.
+	e.later(decideLimit, func(ctx context.Context) {
 		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
 		_, err := e.settle(ctx, ref, e.clock.Server(), c, system, "liveness")
 		e.orphans.Delete(ref)

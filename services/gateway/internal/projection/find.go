@@ -53,6 +53,10 @@ func (p *Projection) Resolve(a *api.Attempt) (subject.Ref, error) {
 	if len(hits) > 1 {
 		return subject.Ref{}, hitl.Invalid("tool_call_id", "names more than one interaction: use request_id")
 	}
+	// What comes late for the decided one must not decide the next.
+	if _, over := p.closed.ByToolCall(key, a.ToolCallID); (over || decided != nil) && a.Digest == "" {
+		return subject.Ref{}, hitl.Invalid("tool_call_id", "names one that is decided as well: use request_id, or send digest with it")
+	}
 	return hits[0], nil
 }
 

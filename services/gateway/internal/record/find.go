@@ -11,48 +11,97 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 )
 
-// Find finds a plain id in the streams. An id is made of tenant and owner:
-// what another owner stored under it is no request. Its errors are the journal's.
+// Find finds a plain id in the streams. An id is made of tenant and owner: what another
+// owner stored under it is no request, and hides none. Its errors are the journal's.
 func Find(ctx context.Context, j journal.Journal, p *policy.Policy, id string) (subject.Ref, error) {
 	if !subject.ValidToken(id) {
 		return subject.Ref{}, journal.ErrNotFound
 	}
 	anybody := subject.Ref{Tenant: "*", Owner: "*", ID: id}
-	m, err := j.Request(ctx, anybody)
-	if err == nil {
-		at, err := subject.Parse(m.Subject)
-		if err != nil {
-			return subject.Ref{}, journal.ErrNotFound
-		}
-		if _, _, bad := Examine(p, at.Ref(), *m); bad != nil {
-			return subject.Ref{}, journal.ErrNotFound
-		}
-		return at.Ref(), nil
-	}
-	left := errors.Is(err, journal.ErrLeft)
-	if !left && !errors.Is(err, journal.ErrNotFound) {
-		return subject.Ref{}, err
+	ref, left, err := findRequest(ctx, j, p, anybody)
+	if !errors.Is(err, journal.ErrNotFound) {
+		return ref, err
 	}
 	// It may have been decided and swept since.
-	w, err := j.Decision(ctx, anybody)
-	if errors.Is(err, journal.ErrNotFound) {
-		if left {
-			return subject.Ref{}, journal.ErrLeft
+	ref, err = findDecision(ctx, j, anybody)
+	if errors.Is(err, journal.ErrNotFound) && left {
+		err = journal.ErrLeft
+	}
+	return ref, err
+}
+
+// findRequest also says whether something waits in the mailbox under that id.
+func findRequest(ctx context.Context, j journal.Journal, p *policy.Policy, anybody subject.Ref) (ref subject.Ref, left bool, err error) {
+	valid := func(m journal.Message) bool {
+		at, err := subject.Parse(m.Subject)
+		if err == nil {
+			ref = at.Ref()
+			_, _, err = Examine(p, ref, m)
 		}
-		return subject.Ref{}, journal.ErrNotFound
+		return err == nil
 	}
-	if err != nil {
-		return subject.Ref{}, err
+	m, err := j.Request(ctx, anybody)
+	switch {
+	case errors.Is(err, journal.ErrLeft):
+		return ref, true, journal.ErrNotFound
+	case err != nil:
+		return ref, false, err
+	case valid(*m):
+		return ref, false, nil
 	}
-	raw, err := w.Request()
-	if err != nil || raw == nil {
-		return subject.Ref{}, journal.ErrNotFound // only its digest was kept
+	return ref, false, among(ctx, j, journal.Requests, subject.Request(anybody), func(m journal.Message) (bool, error) { return valid(m), nil })
+}
+
+func findDecision(ctx context.Context, j journal.Journal, anybody subject.Ref) (ref subject.Ref, err error) {
+	of := func(w *journal.StoredDecision) bool {
+		raw, err := w.Request()
+		if err != nil || raw == nil {
+			return false // only its digest was kept
+		}
+		r, err := hitl.ParseRequest(raw)
+		if err != nil {
+			return false
+		}
+		ref = subject.NewRef(r.Tenant, r.Owner, r.ID)
+		return true
 	}
-	r, err := hitl.ParseRequest(raw)
-	if err != nil {
-		return subject.Ref{}, journal.ErrNotFound
+	w, err := j.Decision(ctx, anybody)
+	if err == nil && of(w) {
+		return ref, nil
 	}
-	return subject.NewRef(r.Tenant, r.Owner, r.ID), nil
+	if err != nil && !errors.Is(err, journal.ErrUnsigned) {
+		return ref, err
+	}
+	return ref, among(ctx, j, journal.Decisions, subject.Decision(anybody), func(m journal.Message) (bool, error) {
+		at, err := subject.Parse(m.Subject)
+		if err != nil {
+			return false, nil
+		}
+		w, err := j.Decision(ctx, at.Ref())
+		if errors.Is(err, journal.ErrUnsigned) || errors.Is(err, journal.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil && of(w), err
+	})
+}
+
+// among looks through the last messages of a filter until one is the one that is meant.
+func among(ctx context.Context, j journal.Journal, stream, filter string, meant func(journal.Message) (bool, error)) error {
+	found := errors.New("found")
+	err := j.Last(ctx, stream, []string{filter}, func(m journal.Message) error {
+		ok, err := meant(m)
+		if ok {
+			return found
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, found):
+		return nil
+	case err != nil:
+		return err
+	}
+	return journal.ErrNotFound
 }
 
 // Withdrawn is the outcome of a withdrawal.

@@ -35,21 +35,31 @@ const (
 	stepped = 100 * time.Millisecond
 )
 
-// Over reports whether a deadline has come. Nothing that was stored can be unsaid, so
-// where this clock is ahead of the server's, which counts, the server's is asked; one
-// that is behind says no.
+// Over reports whether a deadline has come on the server's clock, which counts. Nothing
+// that was stored can be unsaid, so before it says yes by another clock it compares them.
 func (m *Meter) Over(ctx context.Context, j journal.Journal, deadline time.Time) (bool, error) {
 	now := m.Now()
-	if deadline.IsZero() || now.Before(deadline) {
+	if deadline.IsZero() {
 		return false, nil
 	}
 	if m.Same {
-		return true, nil
+		return !now.Before(deadline), nil
 	}
 	m.mu.Lock()
-	passed := time.Since(m.mono)
-	known := !m.mono.IsZero() && passed < fresh && (now.Round(0).Sub(m.wall)-passed).Abs() < stepped
+	passed, off := time.Since(m.mono), m.off
+	var step time.Duration // what this clock went its own way since
+	if !m.mono.IsZero() {
+		step = now.Round(0).Sub(m.wall) - passed
+	}
+	known := !m.mono.IsZero() && passed < fresh && step.Abs() < stepped
 	m.mu.Unlock()
+	late := max(-off, 0)
+	if step < -stepped { // set back
+		late -= step
+	}
+	if now.Add(late).Before(deadline) {
+		return false, nil
+	}
 	if !known {
 		if err := m.Compare(ctx, j); err != nil {
 			return false, err
@@ -58,8 +68,8 @@ func (m *Meter) Over(ctx context.Context, j journal.Journal, deadline time.Time)
 	return !m.Server().Before(deadline), nil
 }
 
-// Server is the server's time, at the latest what this clock says.
-func (m *Meter) Server() time.Time { return m.Now().Add(-max(m.Off(), 0)) }
+// Server is the server's time, as far as it is certain that this clock differs.
+func (m *Meter) Server() time.Time { return m.Now().Add(-m.Off()) }
 
 // Off is how far this clock is certainly before the server's; behind: negative.
 func (m *Meter) Off() time.Duration {
