@@ -94,12 +94,11 @@ func (e *Engine) judge(g projection.Gone) {
 	})
 }
 
-// orphan ends an interaction whose asker is gone.
+// orphan ends an interaction whose asker is gone. What takes long is doubted anew.
 func (e *Engine) orphan(ref subject.Ref, why string) {
 	if _, underWay := e.orphans.LoadOrStore(ref, true); underWay {
 		return
 	}
-	// What takes longer is doubted anew: the worker may be heard again by then.
 	e.later(decideLimit, func(ctx context.Context) {
 		c := hitl.Content{Outcome: hitl.Orphaned, Comment: why}
 		_, err := e.settle(ctx, ref, e.clock.Server(), c, system, "liveness")
