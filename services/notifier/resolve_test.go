@@ -17,19 +17,24 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
-// What stands at an on-call service is ended there: a request's own alert at its end,
-// whatever the pace, and that of digests once nothing that was in one waits.
-func TestOnCallAlertsAreResolved_B67(t *testing.T) {
-	t.Parallel()
-	b, clk := newBench(t), newClock(time.Now())
-	events := make(chan string, 64)
+// onCall is an on-call service with what a test needs to make digests to it.
+type onCall struct {
+	t      *testing.T
+	b      *bench
+	clk    *clock
+	events chan string // what it is told
+}
+
+func newOnCall(t *testing.T) *onCall {
+	t.Helper()
+	o := &onCall{t: t, b: newBench(t), clk: newClock(time.Now()), events: make(chan string, 64)}
 	pd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e struct {
 			Action string `json:"event_action"`
 			Key    string `json:"dedup_key"`
 		}
 		_ = json.NewDecoder(r.Body).Decode(&e)
-		events <- e.Action + " " + e.Key
+		o.events <- e.Action + " " + e.Key
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(pd.Close)
@@ -41,50 +46,89 @@ routes: [{name: all, remind: [], steps: [{after: 1m, to: [ada]}]}]
 `, pd.URL), 0o600))
 	cfg, err := notifier.LoadConfig(file)
 	require.NoError(t, err)
-	b.notify(t, notifier.Options{Config: cfg, Clock: clk})
-	next := func() string {
-		t.Helper()
-		select {
-		case e := <-events:
-			return e
-		case <-time.After(patience):
-			t.Fatal("no event")
-			return ""
-		}
-	}
-	open := func(from, to int) {
-		for i := from; i <= to; i++ {
-			b.open(t, newRef(i), summary(newRef(i), clk.Now()))
-			b.awaitAt(t, newRef(i), "step1", "ada/pd", ledger.Planned)
-		}
-	}
-	end := func(i int) { b.end(t, newRef(i), summary(newRef(i), clk.Now()), hitl.Allowed, ada) }
+	o.b.notify(t, notifier.Options{Config: cfg, Clock: o.clk})
+	return o
+}
 
-	open(1, 1)
-	clk.move(time.Minute)
-	require.Equal(t, "trigger banksman "+newRef(1).String(), next())
-	b.awaitAt(t, newRef(1), "step1", "ada/pd", ledger.Sent)
-	end(1)
-	require.Equal(t, "resolve banksman "+newRef(1).String(), next(), "though the hour has had its message")
+func (o *onCall) next() string {
+	o.t.Helper()
+	select {
+	case e := <-o.events:
+		return e
+	case <-time.After(patience):
+		o.t.Fatal("no event")
+		return ""
+	}
+}
+
+func (o *onCall) open(from, to int) {
+	for i := from; i <= to; i++ {
+		o.b.open(o.t, newRef(i), summary(newRef(i), o.clk.Now()))
+		o.b.awaitAt(o.t, newRef(i), "step1", "ada/pd", ledger.Planned)
+	}
+}
+
+// digest opens some, and waits until a message has told of all.
+func (o *onCall) digest(from, to int) {
+	o.t.Helper()
+	o.open(from, to)
+	o.clk.move(2 * time.Hour)
+	require.Equal(o.t, "trigger banksman digest ada", o.next())
+	for i := from; i <= to; i++ {
+		o.b.awaitAt(o.t, newRef(i), "step1", "ada/pd", ledger.Sent)
+	}
+}
+
+func (o *onCall) end(i int) {
+	o.b.end(o.t, newRef(i), summary(newRef(i), o.clk.Now()), hitl.Allowed, ada)
+}
+
+// What stands at an on-call service is ended there: a request's own alert at its end,
+// whatever the pace, and that of digests once nothing that was in one waits.
+func TestOnCallAlertsAreResolved_B67(t *testing.T) {
+	t.Parallel()
+	o := newOnCall(t)
+	o.open(1, 1)
+	o.clk.move(time.Minute)
+	require.Equal(t, "trigger banksman "+newRef(1).String(), o.next())
+	o.b.awaitAt(t, newRef(1), "step1", "ada/pd", ledger.Sent)
+	o.end(1)
+	require.Equal(t, "resolve banksman "+newRef(1).String(), o.next(), "though the hour has had its message")
 
 	for round := range 2 { // a digest that comes later is resolved as well
 		first := 10 * (round + 1)
-		open(first, first+2)
-		clk.move(2 * time.Hour)
-		require.Equal(t, "trigger banksman digest ada", next())
-		for i := range 3 {
-			b.awaitAt(t, newRef(first+i), "step1", "ada/pd", ledger.Sent)
-		}
+		o.digest(first, first+2)
 		for _, i := range []int{2, 0} {
-			end(first + i)
+			o.end(first + i)
 			require.Eventually(t, func() bool {
-				_, err := b.ledger.Over(t.Context(), newRef(first+i))
+				_, err := o.b.ledger.Over(t.Context(), newRef(first+i))
 				return err == nil
 			}, patience, tick)
 		}
-		require.Empty(t, events, "one waits still")
-		end(first + 1)
-		require.Equal(t, "resolve banksman digest ada", next())
+		require.Empty(t, o.events, "one waits still")
+		o.end(first + 1)
+		require.Equal(t, "resolve banksman digest ada", o.next())
 	}
-	require.Empty(t, events)
+	require.Empty(t, o.events)
+}
+
+// Two replicas write down that the last two of a digest are over, and only then look
+// whether all are: both find that, and it is told once.
+func TestADigestWhoseLastTwoEndAtOnceIsResolvedOnce_B67(t *testing.T) {
+	t.Parallel()
+	o := newOnCall(t)
+	o.digest(1, 3)
+	for i := 1; i <= 3; i++ {
+		_, err := o.b.ledger.MarkOver(t.Context(), newRef(i), ledger.Over{Outcome: hitl.Allowed, At: o.clk.Now()})
+		require.NoError(t, err)
+	}
+	o.end(1)
+	require.Equal(t, "resolve banksman digest ada", o.next())
+	o.end(3)
+	o.end(2)
+	o.digest(11, 12) // it is written down after what those may have planned
+	require.Empty(t, o.events)
+	o.end(11)
+	o.end(12)
+	require.Equal(t, "resolve banksman digest ada", o.next(), "a later one is told of as well")
 }

@@ -37,7 +37,9 @@ func (e *Engine) resolve(ctx context.Context, ref subject.Ref, address string, a
 			return err
 		}
 	}
-	a := message.Resolved(ref.String(), l.Recipient.Name, len(refs), at, e.Link(""))
-	k := ledger.Key{Ref: ref, Step: ledger.StepResolved, Channel: address}
+	// Several may be the last ones at one moment: they plan it once, under what was told last.
+	last := append(refs, ref)[max(len(refs)-1, 0)]
+	a := message.Resolved(last.String(), l.Recipient.Name, len(refs), at, e.Link(""))
+	k := ledger.Key{Ref: last, Step: ledger.StepResolved, Channel: address}
 	return e.plan(ctx, k, e.Clock.Now(), a, []channel.Receipt{c.Digest(l.Recipient.Name)})
 }

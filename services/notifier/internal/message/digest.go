@@ -52,7 +52,7 @@ func Digest(id, recipient string, alerts []*channel.Alert, now time.Time, link s
 }
 
 // Resolved says that nothing waits any more of what n requests in digests were; key is
-// that of the last one to be over.
+// that of the one that was told last.
 func Resolved(key, recipient string, n int, at time.Time, link string) channel.Alert {
 	const words = "all requests of the digests are over"
 	at = at.UTC()
