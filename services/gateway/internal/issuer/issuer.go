@@ -185,10 +185,16 @@ func (i *Issuer) Redeem(ctx context.Context, code string, a Question) (*Person, 
 
 // roles are those of a person's groups: a list, or one as a text.
 func (i *Issuer) roles(claim json.RawMessage) role.Set {
-	var groups []string
+	var list []*string
 	var one string
-	if json.Unmarshal(claim, &groups) != nil && json.Unmarshal(claim, &one) == nil {
-		groups = []string{one}
+	groups := []string{}
+	// Of a list that is not whole, what can be read counts for nothing either.
+	if json.Unmarshal(claim, &list) == nil && !slices.Contains(list, nil) {
+		for _, g := range list {
+			groups = append(groups, *g)
+		}
+	} else if json.Unmarshal(claim, &one) == nil {
+		groups = append(groups, one)
 	}
 	set := role.Set(slices.Clone(i.Roles["*"]))
 	for group, grants := range i.Roles {
