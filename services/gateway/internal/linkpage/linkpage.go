@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
@@ -111,6 +112,13 @@ func (p *Page) take(w http.ResponseWriter, r *http.Request, token string) {
 	if err := r.ParseForm(); err != nil {
 		p.show(w, r, token, http.StatusBadRequest, "The form could not be read. Nothing was decided.", "")
 		return
+	}
+	for _, values := range r.PostForm {
+		// Said twice, it is nobody's to choose which was meant.
+		if len(values) > 1 || !utf8.ValidString(values[0]) {
+			p.show(w, r, token, http.StatusBadRequest, "The form could not be read. Nothing was decided.", "")
+			return
+		}
 	}
 	message := strings.TrimSpace(r.PostForm.Get("message"))
 	u := ticket.Use{Token: token, Via: wire.TicketLink, From: socket.From(r)}
