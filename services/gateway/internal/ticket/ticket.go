@@ -155,10 +155,10 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	if !ok {
 		bad("key", "is not the key of an interaction")
 	}
-	if !slices.Contains([]string{wire.TicketLink, wire.TicketChat, wire.TicketPush}, in.Via) {
+	if !slices.Contains(vias, in.Via) {
 		bad("via", "must be link, chat or push")
 	}
-	if n := len(in.People); n == 0 || n > maxPeople || n > 1 && in.Via != wire.TicketChat {
+	if !several(len(in.People), in.Via) {
 		bad("people", "must be one for a link or a push, 1 to 100 for a chat")
 	}
 	if in.Token != "" && !wellFormed(in.Token) {
@@ -285,7 +285,7 @@ func hash(token string) string {
 func wellFormed(token string) bool {
 	text, ok := strings.CutPrefix(token, wire.TicketPrefix)
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	return ok && err == nil && len(raw) == 32
+	return ok && err == nil && len(raw) == 32 && base64.RawURLEncoding.EncodeToString(raw) == text
 }
 
 // Read is the ticket of a token. It changes nothing.
@@ -307,12 +307,45 @@ func (b *Book) read(ctx context.Context, token string) (*Ticket, uint64, error) 
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
-	var t Ticket
-	if err := json.Unmarshal(e.Value(), &t); err != nil || t.V != 1 {
+	t, err := decode(e.Value())
+	if err != nil {
 		b.log.Error("a ticket cannot be read and counts for nothing", "error", err)
 		return nil, 0, ErrUnknown
 	}
-	return &t, e.Revision(), nil
+	return t, e.Revision(), nil
+}
+
+// decode reads a stored ticket. It takes none that Mint would not have made.
+func decode(raw []byte) (*Ticket, error) {
+	var t Ticket
+	if err := hitl.Decode(raw, "ticket", &t); err != nil {
+		return nil, err
+	}
+	_, keyed := subject.ParseRef(t.Key)
+	switch n := len(t.People); {
+	case t.V != 1:
+		return nil, hitl.Invalid("v", "is %d, this build reads 1", t.V)
+	case !keyed:
+		return nil, hitl.Invalid("key", "is not the key of an interaction")
+	case t.Digest == "":
+		return nil, hitl.Invalid("digest", "is missing")
+	case !slices.Contains(vias, t.Via):
+		return nil, hitl.Invalid("via", "is unknown")
+	case !several(n, t.Via) || slices.Contains(t.People, ""):
+		return nil, hitl.Invalid("people", "are too few, or too many")
+	case t.ExpiresAt.IsZero() || t.ExpiresAt.After(t.CreatedAt.Add(longest)):
+		return nil, hitl.Invalid("expires_at", "is missing or too late")
+	case (t.Used == "") != (t.UsedBy == "") || t.Used != "" && !slices.Contains(t.People, t.UsedBy):
+		return nil, hitl.Invalid("used_by", "is nobody whom the ticket is for")
+	}
+	return &t, nil
+}
+
+var vias = []string{wire.TicketLink, wire.TicketChat, wire.TicketPush}
+
+// several reports whether a ticket of a kind is for so many people.
+func several(n int, via string) bool {
+	return n == 1 || n > 1 && n <= maxPeople && via == wire.TicketChat
 }
 
 // Good reports whether something can be decided with it still, as far as it says
