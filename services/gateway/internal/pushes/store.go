@@ -135,17 +135,23 @@ func check(at string, s *wire.PushSubscription) *hitl.InvalidError {
 	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !inside:
 		return hitl.Invalid(at+"endpoint", "must be an address that begins with https://")
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(s.Keys.P256dh)
-	if err == nil {
-		_, err = ecdh.P256().NewPublicKey(raw)
-	}
-	if err != nil {
+	if _, err := ecdh.P256().NewPublicKey(bytesOf(s.Keys.P256dh)); err != nil {
 		return hitl.Invalid(at+"keys.p256dh", "is no public key of P-256 in base64url")
 	}
-	if raw, err := base64.RawURLEncoding.DecodeString(s.Keys.Auth); err != nil || len(raw) != 16 {
+	if len(bytesOf(s.Keys.Auth)) != 16 {
 		return hitl.Invalid(at+"keys.auth", "is not 16 bytes in base64url")
 	}
 	return nil
+}
+
+// bytesOf reads base64url as it is written, without the line ends that a decoder passes
+// over; nil: it is none.
+func bytesOf(text string) []byte {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != text {
+		return nil
+	}
+	return raw
 }
 
 // Add says that a browser of the person of a session wants pushes. Said again, it
@@ -309,11 +315,33 @@ func (s *Store) read(ctx context.Context, person string) (l list, rev uint64, er
 	if err != nil {
 		return l, 0, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
-	if err := json.Unmarshal(e.Value(), &l); err != nil || l.V != 1 {
+	if l, err = decode(e.Value()); err != nil {
+		// Nobody knows any more what was signed out, so that no button counts that was
+		// told before now.
 		s.log.Error("the browsers of a person cannot be read and count for nothing", "person", person, "error", err)
-		l = list{V: 1}
+		l = list{V: 1, Since: s.now().UTC()}
 	}
 	return l, e.Revision(), nil
+}
+
+func decode(raw []byte) (l list, err error) {
+	if err := hitl.Decode(raw, "browsers", &l); err != nil {
+		return list{}, err
+	}
+	if l.V != 1 {
+		return list{}, hitl.Invalid("v", "is %d, this build reads 1", l.V)
+	}
+	for i := range l.Browsers {
+		b := &l.Browsers[i]
+		at := fmt.Sprintf("browsers.%d.", i)
+		if inv := check(at, &b.PushSubscription); inv != nil {
+			return list{}, inv
+		}
+		if b.Session == "" {
+			return list{}, hitl.Invalid(at+"session", "is missing")
+		}
+	}
+	return l, nil
 }
 
 // change changes the browsers of a person by compare-and-swap.
