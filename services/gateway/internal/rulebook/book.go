@@ -208,6 +208,10 @@ func decode(id string, raw []byte) (*wire.Rule, error) {
 		return nil, errors.New("id: is not the one of its key")
 	case s.Effect != wire.RuleAllow && s.Effect != wire.RuleDeny:
 		return nil, errors.New("effect: is unknown")
+	case s.Maker.ID == "":
+		return nil, errors.New("maker: is missing")
+	case s.Uses < 0 || s.MaxUses < 0:
+		return nil, errors.New("uses, max_uses: are fewer than none")
 	case s.ExpiresAt.IsZero() || s.ExpiresAt.Sub(lastMade(&s.Rule)) > MaxTTL:
 		return nil, errors.New("expires_at: is missing or too late")
 	}
