@@ -160,3 +160,34 @@ func FuzzStored(f *testing.F) {
 		require.Empty(t, Stored(journal.Message{Subject: "hitl.ixe.t.o.s.i.other", Data: body}))
 	})
 }
+
+// FuzzReply: a worker's word on a command is one of those that there are, and what it
+// adds is a line for people.
+func FuzzReply(f *testing.F) {
+	for _, s := range []string{
+		``, `null`, `[]`, `{}`, `{"status":"ok"}`, `{"status":"ok"`, `{"status":"OK"}`, `{"status":"accepted"}`, `{"status":1}`, `{"status":1e999}`, `{"status":"invalid","error":"a\nb\u202e"}`, `{"status":"failed","Status":"ok"}`, `{"status":"failed","status":"ok"}`,
+		"{\"status\":\"failed\",\"error\":\"\xff\"}", `{"status":"failed","error":"` + strings.Repeat("x", 3000) + `"}`, `{"status":"ok","error":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, `{"status":"ok"}{"status":"failed"}`, `{"status":"duplicate","error":null}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := ReadReply(raw)
+		if err != nil {
+			var inv *hitl.InvalidError
+			require.ErrorAs(t, err, &inv)
+			require.NotEmpty(t, inv.Fields)
+			require.Zero(t, r)
+			return
+		}
+		require.NoError(t, hitl.CheckJSON(raw))
+		require.Contains(t, []string{"ok", "duplicate", "invalid", "not_found", "failed"}, r.Status)
+		mustShow(t, r.Error)
+		require.NotContains(t, r.Error, "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(r.Error), maxText+2)
+		again, err := hitl.Marshal(r)
+		require.NoError(t, err)
+		same, err := ReadReply(again)
+		require.NoError(t, err)
+		require.Equal(t, r.Status, same.Status)
+	})
+}

@@ -1,6 +1,7 @@
 package card
 
 import (
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -56,4 +57,21 @@ func ReadBeat(worker string, raw []byte) (b hitl.Beat, ok bool) {
 	b.Runtimes = slices.DeleteFunc(b.Runtimes, func(s string) bool { return !subject.ValidToken(s) })
 	b.Runtimes = slices.Clone(b.Runtimes[:min(len(b.Runtimes), maxRuntimes)])
 	return b, true
+}
+
+// replies are what a worker may say to a command.
+var replies = []string{"ok", "duplicate", "invalid", "not_found", "failed"}
+
+// ReadReply takes a worker's word on a command and makes it fit for people.
+func ReadReply(raw []byte) (hitl.CommandReply, error) {
+	var r hitl.CommandReply
+	err := hitl.Decode(raw, "reply", &r)
+	if err == nil && !slices.Contains(replies, r.Status) {
+		err = hitl.Invalid("status", "is unknown")
+	}
+	if err != nil {
+		return hitl.CommandReply{}, fmt.Errorf("the worker's reply cannot be read: %w", err)
+	}
+	r.Error = Line(r.Error)
+	return r, nil
 }

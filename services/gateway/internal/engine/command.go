@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -60,12 +59,7 @@ func (e *Engine) Command(ctx context.Context, id string, c hitl.Command) (hitl.C
 	if err != nil {
 		return hitl.CommandReply{}, err
 	}
-	var r hitl.CommandReply
-	if err := hitl.Decode(m.Data, "reply", &r); err != nil {
-		return hitl.CommandReply{}, fmt.Errorf("the worker's reply cannot be read: %w", err)
-	}
-	r.Error = card.Line(r.Error) // a worker's words, for people
-	return r, nil
+	return card.ReadReply(m.Data)
 }
 
 // ResolveSession implements api.Engine.

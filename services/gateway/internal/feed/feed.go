@@ -99,17 +99,29 @@ func (d *Desk) load(ctx context.Context, kv jetstream.KeyValue) {
 	}
 	for k := range keys.Keys() {
 		e, err := kv.Get(ctx, k)
-		var s stored
 		t := strings.Split(k, ".")
-		if err != nil || json.Unmarshal(e.Value(), &s) != nil || len(t) != 3 {
+		if err != nil || len(t) != 3 {
 			continue // it is noted anew at the next call
 		}
+		until, ok := d.until(e.Value())
 		d.mu.Lock()
-		if f := (follower{t[1], t[2]}); s.Until.After(d.followers[f]) {
-			d.followers[f] = s.Until
+		if f := (follower{t[1], t[2]}); ok && until.After(d.followers[f]) {
+			d.followers[f] = until
 		}
 		d.mu.Unlock()
 	}
+}
+
+// until is until when somebody follows, as it was noted: no longer than from now.
+func (d *Desk) until(raw []byte) (time.Time, bool) {
+	var s stored
+	if hitl.Decode(raw, "follower", &s) != nil || s.V != 1 {
+		return time.Time{}, false
+	}
+	if most := d.now().Add(Lease); s.Until.After(most) {
+		return most, true
+	}
+	return s.Until, true
 }
 
 // note writes down who follows, for gateways that start later.
@@ -131,19 +143,28 @@ func (d *Desk) note(ctx context.Context, kv jetstream.KeyValue, f follower, unti
 // hear notes who follows. Only a call that came across accounts has such a reply, and
 // its subject is what the server lets that caller use.
 func (d *Desk) hear(ctx context.Context, kv jetstream.KeyValue, m *nats.Msg) {
-	t := strings.Split(m.Subject, ".")
-	if !strings.HasPrefix(m.Reply, replyPrefix) || len(t) != 5 || len(m.Data) == 0 || len(m.Data) > maxCall {
+	f, ok := follows(m)
+	if !ok {
 		return
 	}
-	var in wire.ListCall
-	if json.Unmarshal(m.Data, &in) != nil || !in.Follow {
-		return
-	}
-	f, until := follower{t[2], t[3]}, d.now().Add(Lease)
+	until := d.now().Add(Lease)
 	d.mu.Lock()
 	d.followers[f] = until
 	d.mu.Unlock()
 	d.note(ctx, kv, f, until)
+}
+
+// follows is who asks to be told; not ok: nobody does.
+func follows(m *nats.Msg) (f follower, ok bool) {
+	t := strings.Split(m.Subject, ".")
+	if !strings.HasPrefix(m.Reply, replyPrefix) || len(t) != 5 || len(m.Data) == 0 || len(m.Data) > maxCall {
+		return f, false
+	}
+	var in wire.ListCall
+	if hitl.Decode(m.Data, "call", &in) != nil || !in.Follow {
+		return f, false
+	}
+	return follower{t[2], t[3]}, true
 }
 
 // Over is a journal whose events are told to those who follow.

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -310,12 +312,16 @@ func place(created time.Time, seq uint64) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", created.UnixNano(), seq))
 }
 
+// parsePlace takes what place wrote, and nothing else that says the same.
 func parsePlace(text string) (created int64, seq uint64, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) > 64 {
+	if err != nil {
 		return 0, 0, false
 	}
-	var rest string
-	n, _ := fmt.Sscanf(string(raw), "%d.%d%s", &created, &seq, &rest)
-	return created, seq, n == 2 && seq > 0
+	before, after, _ := strings.Cut(string(raw), ".")
+	created, err = strconv.ParseInt(before, 10, 64)
+	if err == nil {
+		seq, err = strconv.ParseUint(after, 10, 64)
+	}
+	return created, seq, err == nil && seq > 0 && place(time.Unix(0, created), seq) == text
 }

@@ -122,13 +122,26 @@ func (l *Log) Note(ctx context.Context, sess *auth.Session, from, agent string) 
 }
 
 func (l *Log) read(ctx context.Context, hash string) (stored, error) {
-	var v stored
 	e, err := l.kv.Get(ctx, key+hash)
 	if err != nil {
-		return v, err
+		return stored{}, err
 	}
-	if err := json.Unmarshal(e.Value(), &v); err != nil || v.V != 1 {
+	v, err := decode(e.Value())
+	if err != nil { // as if it had never been noted
 		return stored{}, errors.Join(err, jetstream.ErrKeyNotFound)
+	}
+	return v, nil
+}
+
+func decode(raw []byte) (v stored, err error) {
+	if err := hitl.Decode(raw, "visit", &v); err != nil {
+		return stored{}, err
+	}
+	switch {
+	case v.V != 1:
+		return stored{}, hitl.Invalid("v", "is %d, this build reads 1", v.V)
+	case v.At.IsZero():
+		return stored{}, hitl.Invalid("at", "is missing")
 	}
 	return v, nil
 }
