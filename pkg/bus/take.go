@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -35,8 +34,7 @@ func (c *Client) Take(ctx context.Context, ref subject.Ref, decisionID, by strin
 		}
 		there, err := c.link.Read(ctx, streamTranscripts, subj)
 		if err == nil { // perhaps an earlier try of this call
-			var a hitl.Ack
-			return json.Unmarshal(there.Data, &a) == nil && a.Detail == by && a.DecisionID == decisionID, nil
+			return claimed(there.Data, decisionID, by), nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return false, err
@@ -45,6 +43,12 @@ func (c *Client) Take(ctx context.Context, ref subject.Ref, decisionID, by strin
 			return false, errors.Join(wait, conflict)
 		}
 	}
+}
+
+// claimed reports whether a stored claim is the one of a caller.
+func claimed(raw []byte, decisionID, by string) bool {
+	var a hitl.Ack
+	return hitl.Decode(raw, "claim", &a) == nil && a.V == 1 && a.Stage == subject.Taken && a.Detail == by && a.DecisionID == decisionID
 }
 
 // Taken reports whether the server has a claim of an interaction's approval.
