@@ -9,35 +9,58 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/pushes"
+	"github.com/banksman/banksman/services/gateway/internal/rulebook"
+	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
 // open is a door without rate limits, with a signed-in person's token.
-func open(f *testing.F, engine *fake) (http.Handler, string) {
-	store := newStore(f)
-	d, err := door.New(door.Options{
-		Engine: engine, Auth: store, Visits: visits(f, store), Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(), Hosts: []string{"door"},
-		DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents", Limits: socket.Limits{Rate: 1e6, Burst: 1e6},
-	})
+func open(f *testing.F, engine *fake, change ...func(*auth.Options)) (http.Handler, string) {
+	store := newStore(f, change...)
+	o := door.Options{
+		Engine: engine, Asker: engine, Auth: store, Visits: visits(f, store), Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(), Hosts: []string{"door"},
+		DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents", Limits: socket.Limits{Rate: 1e6, Burst: 1e6, Behind: time.Nanosecond},
+	}
+	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+	o.AlertsOf = func(_ context.Context, key string) (*wire.Alerts, error) {
+		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
+	}
+	o.Presence = presence.New(presence.Options{Waiting: engine.Waiting, Tell: func(subject.Ref) error { return nil }, Logger: o.Logger})
+	conn, _ := servers.Load(store)
+	nc := conn.(*nats.Conn)
+	book, err := rulebook.Open(f.Context(), rulebook.Options{Conn: nc, Logger: o.Logger, Rights: store.Standing})
+	require.NoError(f, err)
+	o.Rules = &rulebook.Desk{Book: book, Engine: engine}
+	browsers, err := pushes.Open(f.Context(), pushes.Options{Conn: nc, Auth: store, Logger: o.Logger, PublicKey: "key"})
+	require.NoError(f, err)
+	tickets, err := ticket.Open(f.Context(), ticket.Options{Conn: nc, Engine: engine, People: store, Logger: o.Logger})
+	require.NoError(f, err)
+	o.Pushes = &pushes.Desk{Store: browsers, Tickets: tickets, Logger: o.Logger}
+	d, err := door.New(o)
 	require.NoError(f, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.Run(ctx)
-	}()
+	var wg sync.WaitGroup
+	wg.Go(func() { d.Run(ctx) })
+	wg.Go(func() { _ = book.Follow(ctx, d.RulesChanged) })
 	f.Cleanup(func() {
 		cancel()
-		<-done
+		wg.Wait()
 	})
 	token, _, err := store.Grant(f.Context())
 	require.NoError(f, err)
@@ -83,11 +106,19 @@ var fuzzBodies = []string{
 	``, `{}`, `null`, `[]`, `{"decision":"allow"}`, `{"digest":"D","decision":"allow"}`, `{"digest":"D","decision":"allow","updated_input":"{\"n\":9007199254740993}"}`,
 	`{"digest":"D","decision":"deny","Decision":"allow"}`, `{"request_id":"A"}`, `{"tool_call_id":"call-a"}`, `{"request_id":"Q","answers":{"db":"SQLite"}}`, `{"tool_call_id":"call-q","answers":{"0":"SQLite"}}`,
 	`{"token":"x"}`, `{"allow":true}`, `{"runtime":"demo"}`, `{"runtime":"claude","prompt":"p","attachments":[{"kind":"image"}]}`, `{"text":"t","command_id":"c"}`, `{"mode":"plan"}`,
-	"{\"text\":\"\xff\"}", `{"answers":{"db":"a","db":"b"}}`, `{"content":"{}"}`, `{"action":"dismiss","digest":"D"}`, `{"updated_input":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+	"{\"text\":\"\xff\"}", `{"answers":{"db":"a","db":"b"}}`, `{"content":"{}"}`, `{"action":"dismiss","digest":"D"}`, `{"kind":"approval","key":"k","title":"t","tool":{"name":"Bash","input":{"command":"ls"}}}`, `{"key":"k","tenant":"other","owner":"x"}`,
+	`{"requests":["A"]}`, `{"requests":[]}`, `{"requests":["A","\ud800","*"]}`, `{"request_id":"A","effect":"allow","expires_in":3600}`, `{"request_id":"A","effect":"allow","expires_in":1e999,"max_uses":-1}`, `{"version":1,"expires_in":60}`,
+	`{"id":"bo","name":"Bo","roles":[{"role":"approver","projects":["*"]}]}`, `{"id":"../x","roles":[{"role":"root"}]}`, `{"id":"bo","ID":"owner"}`, `{"name":"ci","roles":[{"role":"viewer","projects":["*"]}],"expires_in":3600}`, `{"name":"","roles":[]}`,
+	`{"endpoint":"https://push.example.com/x","keys":{"p256dh":"BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU","auth":"AAAAAAAAAAAAAAAAAAAAAA"}}`, `{"endpoint":"http://10.0.0.1/","keys":{}}`,
+	`{"user":"owner","renewal":"x","new":{"endpoint":"https://h/"}}`, `{"token":"ticket_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","decision":"allow"}`, `{"ceremony":"AAAA","credential":{"id":"AAAA"},"state":"s","code":"c"}`, `{"invite":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`,
+	`{"updated_input":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
 }
 
 func FuzzHTTP(f *testing.F) {
 	engine := newFake()
+	engine.asked = func(tenant string, by hitl.Principal, _ []byte, _ time.Duration) (*wire.AskReply, *wire.Error) {
+		return &wire.AskReply{Status: wire.AskPending, ID: tenant + by.ID}, nil
+	}
 	handler, token := open(f, engine)
 	a, q := waiting(engine)
 	// Digests and ids do not depend on the run.
@@ -96,9 +127,12 @@ func FuzzHTTP(f *testing.F) {
 		"POST /api/login", "POST /api/cli-logins/{id}", "POST /api/interactions/{id}/decision", "POST /api/sessions", "POST /api/demo",
 		"POST /api/sessions/{id}/approve", "POST /api/sessions/{id}/deny", "POST /api/sessions/{id}/submit-answers", "POST /api/sessions/{id}/message",
 		"POST /api/sessions/{id}/interrupt", "POST /api/sessions/{id}/stop", "POST /api/sessions/{id}/mode", "GET /api/interactions/{id}", "GET /api/interactions?{id}", "POST /api/none",
+		"POST /api/interactions", "POST /api/interactions?{id}", "POST /api/seen", "GET /api/interactions/{id}/audience", "GET /api/interactions/{id}/alerts", "POST /api/rules/preview", "POST /api/rules", "POST /api/rules/{id}", "DELETE /api/rules/{id}",
+		"POST /api/users", "POST /api/users/{id}/invite", "POST /api/tokens", "DELETE /api/tokens/{id}", "POST /api/push", "DELETE /api/push/{id}", "POST /api/push/renewal", "POST /api/push/decision",
+		"POST /api/sign-in/passkey/begin", "POST /api/sign-in/passkey/finish", "POST /api/sign-in/oidc/finish", "POST /api/sign-in/invite/begin", "POST /api/sign-in/invite/finish", "POST /api/passkeys/finish", "POST /api/proof/finish", "GET /api/services",
 	}
 	for i := range routes {
-		for _, id := range []string{"s", a.summary.Key, a.summary.RequestID, "..", "%00", "limit=5&state=closed"} {
+		for _, id := range []string{"s", a.summary.Key, a.summary.RequestID, "..", "%00", "limit=5&state=closed", "wait=1ms"} {
 			for _, body := range fuzzBodies {
 				f.Add(uint8(i), id, []byte(fill.Replace(body)))
 			}

@@ -2,7 +2,7 @@ package telegram
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/press"
+	"github.com/banksman/banksman/services/notifier/internal/channel/web"
 	"github.com/banksman/banksman/services/notifier/internal/channel/words"
 )
 
@@ -118,18 +119,23 @@ func (c *Channel) poll(ctx context.Context, offset int64) ([]update, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
-		OK     bool
-		Result []update
-	}
 	if p := resp.Problem(); p != nil {
 		if resp.Status == http.StatusConflict {
 			p.Text += ": another program asks for this bot's updates, or it has a webhook"
 		}
 		return nil, p
 	}
+	return updates(resp)
+}
+
+// updates reads an answer of Telegram. Who pressed what is in it, or it is none.
+func updates(resp *web.Response) ([]update, error) {
+	var answer struct {
+		OK     bool
+		Result []update
+	}
 	if !resp.Read(&answer) || !answer.OK {
-		return nil, fmt.Errorf("no answer of Telegram")
+		return nil, errors.New("no answer of Telegram")
 	}
 	return answer.Result, nil
 }
