@@ -97,8 +97,15 @@ func (a *arena) store(nc *nats.Conn, subj string, body []byte, header nats.Heade
 	require.Contains(a.t, string(m.Data), `"seq"`, "%s: %s", subj, m.Data)
 }
 
-// whose are the subjects that attackers and bystanders may change.
-var whose = regexp.MustCompile(`^hitl\.(req|cxl|box|dec|ixe|sgw|evt|ses|ack|work)\.default\.(evil|agents|ci)(\.|$)`)
+// whose are the subjects that attackers and bystanders may change. A ticket's does not tell
+// whose it is.
+var whose = regexp.MustCompile(`^hitl\.(req|cxl|box|dec|ixe|sgw|evt|ses|ack|work)\.(default\.(evil|agents|ci)|(default|other)\.(` +
+	strings.Join(callers, "|") + `))(\.|$)|^\$KV\.hitl_tickets\.`)
+
+// callers are the owners of what calling services ask, as the subjects have them.
+var callers = []string{
+	subject.Token("service:ci"), subject.Token("service:evil"), subject.Token("service:notifier"),
+}
 
 // picture is everything that belongs to neither attacker nor bystander: every
 // stream's configuration, consumers, and what is stored.

@@ -89,9 +89,15 @@ func newSiteOn(t *testing.T, d natsd.Durability, process bool) *site {
 	return s
 }
 
+// creds are those of the default tenant, or of the one that the name begins with:
+// other/ci.
 func (s *site) creds(role bus.Role, name string) *bus.Credentials {
 	s.t.Helper()
-	c, err := bus.LoadCredentials(natsd.CredentialsFile(s.dir, role, bus.DefaultTenant, name))
+	tenant := bus.DefaultTenant
+	if t, rest, ok := strings.Cut(name, "/"); ok {
+		tenant, name = t, rest
+	}
+	c, err := bus.LoadCredentials(natsd.CredentialsFile(s.dir, role, tenant, name))
 	require.NoError(s.t, err)
 	return c
 }
