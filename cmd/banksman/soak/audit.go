@@ -33,7 +33,7 @@ func settled(ctx context.Context, j *journal.JetStream, kept map[string]bool) er
 			return nil
 		}
 		if !run.Pause(ctx, 200*time.Millisecond) {
-			return fmt.Errorf("the gateways have not finished %d messages, for example %q: %w", len(left), left[:min(3, len(left))], err)
+			return fmt.Errorf("the gateways have not finished %d messages, for example %q: %w", len(left), left[:min(3, len(left))], errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -54,7 +54,7 @@ func unsettled(ctx context.Context, j *journal.JetStream, kept map[string]bool) 
 	if err != nil {
 		return left, err
 	}
-	if box.First <= box.Last {
+	if box.First > 0 && box.First <= box.Last { // 0: nothing was ever left in it
 		left = append(left, fmt.Sprintf("%d messages in the mailbox", box.Last-box.First+1))
 	}
 	pos, err := j.Position(ctx, journal.Decisions)

@@ -119,6 +119,9 @@ func (w *workload) one(ctx context.Context, s *scenario) {
 	}
 	var wg, asks sync.WaitGroup
 	asked := make(chan struct{}) // closed when no asker waits any more
+	if s.Life != nil {
+		asks.Go(func() { w.live(ctx, key, s) })
+	}
 	for i, a := range s.Asks {
 		asks.Go(func() { w.ask(ctx, key, s, a, fmt.Sprintf("asker%d", i)) })
 	}

@@ -24,6 +24,9 @@ const (
 	stopLeave    = "leaves it open"
 )
 
+// Of so many interactions three are asked by workers: processes that beat.
+const lifeEvery = 100
+
 // Ways to decide.
 const (
 	doorHTTP = "http"
@@ -41,6 +44,15 @@ type scenario struct {
 	Gets     []getPlan
 	// Kept is never decided and has no deadline: it is still there in the end.
 	Kept bool
+	// Life, if there is one, is that of the worker that asks; then Asks is empty.
+	Life *lifePlan
+}
+
+// lifePlan is the life of a worker, from when its request is stored. One that is gone
+// for longer than workers may be silent stays away.
+type lifePlan struct {
+	Dies time.Duration // 0: it is not killed
+	Back time.Duration // from then on; 0: it stays away
 }
 
 type askPlan struct {
@@ -68,6 +80,9 @@ type getPlan struct {
 }
 
 func (s *scenario) String() string {
+	if l := s.Life; l != nil {
+		return fmt.Sprintf("%s by a worker, dies after %s, is back after %s, %d deciders", s.Request.Kind, l.Dies, l.Back, len(s.Decides))
+	}
 	stops := ""
 	for _, a := range s.Asks {
 		stops += "," + a.Stop
@@ -142,7 +157,38 @@ func newScenario(seed uint64, n int) *scenario {
 	for range r.IntN(3) {
 		s.Gets = append(s.Gets, getPlan{After: within(800 * time.Millisecond), Person: r.IntN(rig.People), Gateway: r.IntN(rig.Gateways)})
 	}
+	s.live(r)
 	return s
+}
+
+// live has a worker ask some of the requests: one that is killed for good, which every
+// second time somebody answers about when it is given up; one that is back in time and
+// is answered then; and one that lives and is answered later than a silent one were given
+// up.
+func (s *scenario) live(r *rand.Rand) {
+	within := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+	d := decidePlan{Person: r.IntN(rig.People), Gateway: r.IntN(rig.Gateways), Door: doorHTTP, Sure: true}
+	life := &lifePlan{}
+	switch s.N % lifeEvery {
+	case 1:
+		life.Dies = 300*time.Millisecond + within(time.Second)
+		d.After, d.Sure = rig.OrphanAfter+within(3*time.Second), false
+	case 2:
+		life.Dies, life.Back = 300*time.Millisecond+within(time.Second), time.Second+within(3*time.Second)
+		d.After = rig.OrphanAfter + within(2*time.Second)
+	case 3:
+		d.After = rig.OrphanAfter + 2*time.Second + within(3*time.Second)
+	default:
+		return
+	}
+	s.Kept, s.Life, s.Asks, s.Decides, s.Expiry = false, life, nil, nil, time.Hour
+	expires := hitl.Duration(s.Expiry)
+	s.Request.ExpiresIn = &expires
+	s.Request.SessionID = fmt.Sprintf("w%d", s.N) // no other one's
+	d.Answer = answer(r, s.Request, "m0")
+	if d.Sure || s.N%(2*lifeEvery) == 1 {
+		s.Decides = []decidePlan{d}
+	}
 }
 
 func request(r *rand.Rand, seed uint64, n int) *hitl.Request {

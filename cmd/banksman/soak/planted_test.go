@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,12 @@ type desk struct {
 	records *journal.JetStream
 	signer  journal.Signer
 	planted bool
+	deaf    bool // it hears no heartbeat, and gives up each worker a second after it asked
+	patient bool // it gives up none
+
+	judges sync.WaitGroup // who wait whether a worker is given up
+	mu     sync.Mutex
+	lives  map[string]chan struct{} // by worker that was killed: closed when it is back
 }
 
 func newDesk(t *testing.T, planted bool) *desk {
@@ -68,7 +75,7 @@ func newDesk(t *testing.T, planted bool) *desk {
 	}
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	d := &desk{t: t, nc: nc, signer: journal.NewSigner(key), planted: planted}
+	d := &desk{t: t, nc: nc, signer: journal.NewSigner(key), planted: planted, lives: map[string]chan struct{}{}}
 	d.records = journal.New(nc, journal.Options{Signer: d.signer})
 	return d
 }
@@ -219,33 +226,155 @@ func (d *desk) get(ctx context.Context, _, _ int, key string) (*wire.Interaction
 	return &wire.Interaction{State: wire.StatePending}, err
 }
 
+// life is a worker of the desk, which lives in this process.
+type life struct {
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when it has ended
+	told   bool          // of a decision; to be read when it has ended
+	silent func()        // called once when it was killed before that
+}
+
+func (l *life) Done() <-chan struct{} { return l.ended }
+
+func (l *life) Kill() {
+	l.cancel()
+	<-l.ended
+	if !l.told {
+		l.silent()
+	}
+}
+
+func (d *desk) start(job rig.Job, heard func(rig.Word)) (worker, error) {
+	var owner int
+	if _, err := fmt.Sscanf(job.Owner, rig.OwnerName(0)[:6]+"%d", &owner); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	if back := d.lives[job.Worker]; back != nil {
+		close(back)
+	}
+	d.mu.Unlock()
+	ref, raw, err := d.encode(owner, job.Request)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(d.t.Context())
+	l := &life{cancel: cancel, ended: make(chan struct{})}
+	l.silent = func() {
+		if d.deaf || d.patient {
+			return
+		}
+		back := make(chan struct{})
+		d.mu.Lock()
+		d.lives[job.Worker] = back
+		d.mu.Unlock()
+		d.judges.Go(func() { d.orphan(ref, raw, rig.OrphanAfter, back) })
+	}
+	words := make(chan rig.Word) // closed when it is killed, or told of a decision
+	go func() {
+		defer close(l.ended)
+		for w := range words {
+			heard(w)
+		}
+	}()
+	var living sync.WaitGroup
+	done := make(chan struct{}) // closed when it waits no more
+	living.Go(func() {
+		defer close(done)
+		a, err := d.ask(ctx, owner, 0, job.Request, func() {
+			words <- rig.Word{At: proof.Now(), Opened: true}
+			if d.deaf && job.Generation == 1 {
+				d.judges.Go(func() { d.orphan(ref, raw, time.Second, nil) })
+			}
+		})
+		if err == nil {
+			l.told = true
+			words <- rig.Word{At: proof.Now(), Decision: a.Decision, Ref: a.Ref.String()}
+		}
+	})
+	living.Go(func() {
+		tick := time.NewTicker(rig.BeatEvery)
+		defer tick.Stop()
+		for {
+			words <- rig.Word{At: proof.Now(), Beat: true}
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	go func() {
+		living.Wait()
+		close(words)
+	}()
+	return l, nil
+}
+
+// orphan ends what a worker asked after a time, unless it is back by then or the test
+// ends.
+func (d *desk) orphan(ref subject.Ref, raw []byte, after time.Duration, back <-chan struct{}) {
+	ctx := d.t.Context()
+	select {
+	case <-back:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(after):
+	}
+	m, err := d.records.Request(ctx, ref)
+	if err != nil {
+		return // it never came to be asked
+	}
+	own := &hitl.Decision{
+		V: 1, DecisionID: uuid.NewString(), InteractionID: ref.ID, Digest: hitl.Digest(raw),
+		Content: hitl.Content{Outcome: hitl.Orphaned}, Principal: hitl.Principal{Kind: "system", ID: "desk"},
+		DecidedAt: time.Now().UTC(), RequestSeq: m.Seq, RequestedAt: m.Time, RequestB64: base64.StdEncoding.EncodeToString(m.Data),
+	}
+	if _, won, err := d.records.Decide(ctx, ref, own); err != nil || !won {
+		return // somebody was faster
+	}
+	body, err := hitl.Marshal(wire.Ended{V: 1, Closed: wire.Closed{Decision: own}})
+	if err == nil {
+		_, err = d.records.WriteEvent(ctx, subject.Event(ref, "s", subject.Closed), body)
+	}
+	if err != nil {
+		d.t.Errorf("close an orphan: %v", err)
+	}
+}
+
+// soak goes through 150 interactions and judges them.
+func (d *desk) soak() (*proof.Judgement, []error) {
+	d.t.Helper()
+	w := &workload{seed: 1, site: d, h: proof.NewHistory(), counts: newCounters()}
+	w.run(d.t.Context(), 150, 50, func(int) {})
+	d.judges.Wait()
+	require.Empty(d.t, w.errs)
+	keys := map[string]ed25519.PublicKey{d.signer.KeyID: d.signer.Key.Public().(ed25519.PublicKey)}
+	record, errs, err := audit(d.t.Context(), d.records, keys)
+	require.NoError(d.t, err)
+	calm := func(from, to int64) time.Duration { return time.Duration(to - from) }
+	return proof.Judge(w.h, record, proof.Site{Up: calm, Calm: calm, OrphanAfter: rig.OrphanAfter}), errs
+}
+
 // The clients, the recorder and the checker that soak the product find a
 // decider that stores without the expectation. The same decider with it passes.
 // This proves the checker: the desk is no part of the product, and that the
 // product expects the place to be empty is proved where it stores.
 func TestCheckerFindsADeciderWithoutTheExpectation_invariant1(t *testing.T) {
 	t.Parallel()
-	soak := func(t *testing.T, planted bool) (*proof.Judgement, []error) {
-		d := newDesk(t, planted)
-		w := &workload{seed: 1, site: d, h: proof.NewHistory(), counts: newCounters()}
-		w.run(t.Context(), 150, 50, func(int) {})
-		require.Empty(t, w.errs)
-		keys := map[string]ed25519.PublicKey{d.signer.KeyID: d.signer.Key.Public().(ed25519.PublicKey)}
-		record, errs, err := audit(t.Context(), d.records, keys)
-		require.NoError(t, err)
-		return proof.Judge(w.h, record, func(from, to int64) time.Duration { return time.Duration(to - from) }), errs
-	}
 	t.Run("invariant 1: with the expectation", func(t *testing.T) {
 		t.Parallel()
-		j, errs := soak(t, false)
+		j, errs := newDesk(t, false).soak()
 		require.Empty(t, errs)
 		require.Empty(t, j.Errs)
 		require.Nil(t, j.Worst)
 		require.Greater(t, j.Ops, 500)
+		require.Positive(t, j.Outcomes[hitl.Orphaned])
 	})
 	t.Run("invariant 1: without it", func(t *testing.T) {
 		t.Parallel()
-		j, errs := soak(t, true)
+		j, errs := newDesk(t, true).soak()
 		require.NotEmpty(t, errs)
 		require.ErrorContains(t, errors.Join(errs...), "has two decisions")
 		require.NotNil(t, j.Worst)
@@ -254,4 +383,25 @@ func TestCheckerFindsADeciderWithoutTheExpectation_invariant1(t *testing.T) {
 		require.NoError(t, err)
 		require.FileExists(t, file)
 	})
+}
+
+// They find one that gives up workers that beat, and one that gives up none.
+func TestCheckerFindsWhoGivesUpWorkersWrongly_B37(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		deaf bool // or patient
+		says string
+	}{
+		"B-37: those that beat": {true, "before its worker could have been silent for 8s"},
+		"B-37: none":            {false, "its worker was killed and stays away, and it was not given up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, false)
+			d.deaf, d.patient = c.deaf, !c.deaf
+			j, errs := d.soak()
+			require.Empty(t, errs, "the record holds together")
+			require.ErrorContains(t, errors.Join(j.Errs...), c.says)
+		})
+	}
 }

@@ -119,6 +119,8 @@ func (r *Report) Markdown(w io.Writer) {
 		{"duration", fmt.Sprintf("%s, then %s until nothing was left to do", r.Took.Round(time.Second), r.Settling.Round(time.Second))},
 		{"faults", cmp.Or(strings.Join(faults, ", "), "none")},
 		{"killed", fmt.Sprintf("%d times a server, %d times a gateway", r.Counts.get("killed: "+rig.PartNode), r.Counts.get("killed: "+rig.PartGateway))},
+		{"workers", fmt.Sprintf("%d processes, %d killed, of which %d were back in time",
+			r.Counts.get("worker: started"), r.Counts.get("worker: killed"), r.Counts.get("worker: came back"))},
 		{"ended by themselves", fmt.Sprint(len(r.Fell))},
 		{"outcomes", strings.Join(outcomes, ", ") + fmt.Sprintf(", left open on purpose %d", r.Kept)},
 		{"asks", fmt.Sprintf("%d, of which %d without an acknowledgement", count("ask: "), r.Counts.get("ask: "+proof.SawSilence))},

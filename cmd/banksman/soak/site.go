@@ -36,8 +36,16 @@ type site interface {
 	// decide is one attempt. errNotSent means that nothing left this process;
 	// any other error leaves open what happened.
 	decide(ctx context.Context, d decidePlan, r hitl.Response) (hitl.Receipt, error)
+	// start starts a worker; heard is called for what it says.
+	start(job rig.Job, heard func(rig.Word)) (worker, error)
 	// get reads one interaction at a gateway.
 	get(ctx context.Context, gateway, person int, key string) (*wire.Interaction, error)
+}
+
+// worker is a process that asks.
+type worker interface {
+	Done() <-chan struct{} // closed when it has ended
+	Kill()                 // ends it at once and waits; the end of one that has ended, too
 }
 
 var (
@@ -107,6 +115,10 @@ func (p *product) close() {
 			h.CloseIdleConnections()
 		}
 	}
+}
+
+func (p *product) start(job rig.Job, heard func(rig.Word)) (worker, error) {
+	return p.StartWorker(job, heard)
 }
 
 func (p *product) principal(person int) hitl.Principal { return p.Staff[person].Principal }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Options struct {
 	Dir          string // for the servers' files; default the temp directory
 	Logger       *slog.Logger
 	Progress     func(string)
+
+	orphanAfter time.Duration // in tests: another one than the promised
 }
 
 // clockSlack is how far the machine's clock may move against a steady one: the
@@ -52,7 +55,7 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	}()
 	rep = &Report{Options: o, Began: time.Now(), Dir: dir, Commit: commit(), Counts: newCounters()}
 	o.Progress(fmt.Sprintf("seed %d, %d interactions, files in %s", o.Seed, o.Interactions, dir))
-	c, err := rig.Start(ctx, dir, o.Durability, o.Logger)
+	c, err := rig.Start(ctx, dir, o.Durability, cmp.Or(o.orphanAfter, rig.OrphanAfter), o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +111,7 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 		return nil, fmt.Errorf("the machine's clock moved by %s: the histories have no common time", moved)
 	}
 	begin = time.Now()
-	j := proof.Judge(w.h, record, c.Up)
+	j := proof.Judge(w.h, record, proof.Site{Up: c.Up, Calm: c.Calm, OrphanAfter: rig.OrphanAfter})
 	rep.Checking = time.Since(begin)
 	rep.Judgement = j
 	rep.Errors = append(rep.Errors, j.Errs...)

@@ -249,7 +249,7 @@ func single(ctx context.Context, dir string, d natsd.Durability) (*site, error) 
 
 // cluster is three servers and three gateways as processes.
 func cluster(ctx context.Context, dir string, d natsd.Durability) (*site, error) {
-	c, err := rig.Start(ctx, dir, d, slog.New(slog.DiscardHandler))
+	c, err := rig.Start(ctx, dir, d, 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type Stored struct {
 // resolve completes a history by the record: what the system decided by itself
 // becomes an operation, an attempt of which nobody knows the outcome is held
 // against the decision that stands, and the record itself is the last read.
-func resolve(ix *Interaction, rec Stored, end int64) {
+func resolve(ix *Interaction, rec Stored, site Site, end int64) {
 	v := VerdictOf(rec.Decision)
 	for i := range ix.Ops {
 		o := &ix.Ops[i]
@@ -52,6 +52,8 @@ func resolve(ix *Interaction, rec Stored, end int64) {
 			o.Call = d.RequestedAt.Add(ix.expiry).UnixNano()
 		case d.Outcome == hitl.Cancelled && ix.stopped != 0:
 			o.Call = ix.stopped
+		case d.Outcome == hitl.Orphaned && ix.works:
+			o.Call = site.silent(ix, d.DecidedAt.UnixNano())
 		default: // nothing caused it: it is broken
 			o.Call = end
 		}
@@ -151,8 +153,8 @@ func (b Broken) Save(dir string) (string, error) {
 
 // contradictions are what needs no search: everybody was told the decision that
 // is in the record, and nobody who asked gave up without it.
-func contradictions(ix *Interaction, rec Stored, up Uptime) []error {
-	var errs []error
+func contradictions(ix *Interaction, rec Stored, site Site) []error {
+	errs := orphans(ix, rec, site)
 	v := VerdictOf(rec.Decision)
 	for _, o := range ix.Ops {
 		if o.Kind != OpRecord && o.Verdict.ID != "" && o.Verdict != v {
@@ -165,11 +167,11 @@ func contradictions(ix *Interaction, rec Stored, up Uptime) []error {
 			continue
 		}
 		if d := rec.Decision; d != nil {
-			if t := up(d.DecidedAt.UnixNano(), o.Return); t > ToldWithin {
+			if t := site.Up(d.DecidedAt.UnixNano(), o.Return); t > ToldWithin {
 				errs = append(errs, fmt.Errorf("%s: %s gave up and was not told of decision %s (%s), which was there for %s with every part up",
 					ix.Ref, o.Client, v.ID, v.Outcome, t))
 			}
-		} else if t := up(o.Call, o.Return); t > ToldWithin && !rec.Request {
+		} else if t := site.Up(o.Call, o.Return); t > ToldWithin && !rec.Request {
 			errs = append(errs, fmt.Errorf("%s: %s could not ask in %s with every part up", ix.Ref, o.Client, t))
 		}
 	}

@@ -94,6 +94,9 @@ type Interaction struct {
 	acked   bool  // a server acknowledged the request
 	stopped int64 // when an asker first stopped waiting, 0: none did
 	decided int64 // when a client first knew that there is a decision, 0: none
+	works   bool  // a worker asks, which beats
+	beats   []int64
+	gone    int64 // when the worker was killed for good, 0: it was not
 	expiry  time.Duration
 }
 
@@ -137,6 +140,28 @@ func (h *History) Stop(ref string, at int64) {
 	if ix := h.all[ref]; ix.stopped == 0 || at < ix.stopped {
 		ix.stopped = at
 	}
+}
+
+// Works notes that a worker asks, whose heartbeats Beat is told of. Gone notes that it
+// was killed and stays away.
+func (h *History) Works(ref string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[ref].works = true
+}
+
+// Beat notes when a worker beat.
+func (h *History) Beat(ref string, at int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[ref].beats = append(h.all[ref].beats, at)
+}
+
+// Gone notes when a worker was killed that stays away.
+func (h *History) Gone(ref string, at int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[ref].gone = at
 }
 
 // DecidedAt is when a client first knew of a decision; ok is false if none did.

@@ -18,11 +18,17 @@ type Judgement struct {
 	Outcomes map[hitl.Outcome]int
 }
 
-// Uptime is for how long of a time every part was up; both are in ns.
-type Uptime func(from, to int64) time.Duration
+// Site is what is known of the parts while the clients were at work.
+type Site struct {
+	// Up is for how long of a time every part was up, Calm the longest stretch of it;
+	// times are in ns.
+	Up, Calm func(from, to int64) time.Duration
+	// OrphanAfter is how long a worker may be silent.
+	OrphanAfter time.Duration
+}
 
 // Judge holds what the clients saw against the record.
-func Judge(h *History, record map[string]Stored, up Uptime) *Judgement {
+func Judge(h *History, record map[string]Stored, site Site) *Judgement {
 	j := &Judgement{Outcomes: map[hitl.Outcome]int{}}
 	end := Now()
 	h.mu.Lock()
@@ -33,8 +39,8 @@ func Judge(h *History, record map[string]Stored, up Uptime) *Judgement {
 		if rec.Decision != nil {
 			j.Outcomes[rec.Decision.Outcome]++
 		}
-		j.Errs = append(j.Errs, contradictions(ix, rec, up)...)
-		resolve(ix, rec, end)
+		j.Errs = append(j.Errs, contradictions(ix, rec, site)...)
+		resolve(ix, rec, site, end)
 		for _, o := range ix.Ops {
 			if o.Kind == OpDecide && o.Saw == SawSilence {
 				if o.Verdict.ID != "" {

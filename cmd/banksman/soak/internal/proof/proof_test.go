@@ -118,7 +118,7 @@ func TestResolve(t *testing.T) {
 		{Kind: OpDecide, Principal: "person:bob", Content: mine.Content, Saw: SawSilence, Return: 5},
 		{Kind: OpAsk, Saw: SawSilence},
 	}}
-	resolve(ix, Stored{Decision: d}, end)
+	resolve(ix, Stored{Decision: d}, undisturbed, end)
 	require.Len(t, ix.Ops, 4)
 	require.Equal(t, mine, ix.Ops[0].Verdict)
 	require.Zero(t, ix.Ops[1].Verdict, "another one's attempt changed nothing")
@@ -145,7 +145,7 @@ func TestResolve(t *testing.T) {
 		"orphaned without cause": {Interaction{}, hitl.Decision{Content: hitl.Content{Outcome: hitl.Orphaned}}, end},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resolve(&c.ix, Stored{Decision: &c.d}, end)
+			resolve(&c.ix, Stored{Decision: &c.d}, undisturbed, end)
 			require.Equal(t, OpSettle, c.ix.Ops[0].Kind)
 			require.Equal(t, c.call, c.ix.Ops[0].Call)
 		})
@@ -159,15 +159,15 @@ func TestContradictions(t *testing.T) {
 	other := *allowed
 	other.DecisionID = "2"
 	told := Interaction{expiry: time.Minute, Ops: []Operation{{Kind: OpDecide, Verdict: VerdictOf(allowed)}}}
-	require.Empty(t, contradictions(&told, Stored{Decision: allowed}, whole))
-	require.ErrorContains(t, contradictions(&told, Stored{Decision: &other}, whole)[0], "was told decision 1")
-	require.ErrorContains(t, contradictions(&told, Stored{Request: true}, whole)[0], "was told decision 1")
-	require.ErrorContains(t, contradictions(&Interaction{acked: true}, Stored{}, whole)[0], "acknowledged and is lost")
-	require.Empty(t, contradictions(&Interaction{acked: true}, Stored{Request: true}, whole))
-	require.ErrorContains(t, contradictions(&Interaction{expiry: time.Second}, Stored{Decision: allowed}, whole)[0], "after its deadline")
+	require.Empty(t, contradictions(&told, Stored{Decision: allowed}, undisturbed))
+	require.ErrorContains(t, contradictions(&told, Stored{Decision: &other}, undisturbed)[0], "was told decision 1")
+	require.ErrorContains(t, contradictions(&told, Stored{Request: true}, undisturbed)[0], "was told decision 1")
+	require.ErrorContains(t, contradictions(&Interaction{acked: true}, Stored{}, undisturbed)[0], "acknowledged and is lost")
+	require.Empty(t, contradictions(&Interaction{acked: true}, Stored{Request: true}, undisturbed))
+	require.ErrorContains(t, contradictions(&Interaction{expiry: time.Second}, Stored{Decision: allowed}, undisturbed)[0], "after its deadline")
 	early := *allowed
 	early.Outcome = hitl.Expired
-	require.ErrorContains(t, contradictions(&told, Stored{Decision: &early}, whole)[1], "before its deadline")
+	require.ErrorContains(t, contradictions(&told, Stored{Decision: &early}, undisturbed)[1], "before its deadline")
 }
 
 // Who asked is told, unless parts were down for too long: a decision that is there
@@ -181,15 +181,18 @@ func TestSomebodyIsToldNothing(t *testing.T) {
 			{Kind: OpAwait, Client: "asker0", Saw: SawNoDecision, Call: at.UnixNano(), Return: at.Add(after).UnixNano()},
 		}}
 	}
-	half := func(from, to int64) time.Duration { return whole(from, to) / 2 }
+	halfUp := undisturbed
+	halfUp.Up = func(from, to int64) time.Duration { return whole(from, to) / 2 }
 	none := Stored{}
-	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, whole)[0], "asker0 gave up and was not told of decision 1")
-	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, half))
-	require.Empty(t, contradictions(gaveUp(20*time.Second), Stored{Decision: allowed}, whole))
-	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), none, whole)[0], "asker0 could not ask")
-	require.Empty(t, contradictions(gaveUp(40*time.Second), none, half))
-	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Request: true}, whole), "nobody decided")
+	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, undisturbed)[0], "asker0 gave up and was not told of decision 1")
+	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Decision: allowed}, halfUp))
+	require.Empty(t, contradictions(gaveUp(20*time.Second), Stored{Decision: allowed}, undisturbed))
+	require.ErrorContains(t, contradictions(gaveUp(40*time.Second), none, undisturbed)[0], "asker0 could not ask")
+	require.Empty(t, contradictions(gaveUp(40*time.Second), none, halfUp))
+	require.Empty(t, contradictions(gaveUp(40*time.Second), Stored{Request: true}, undisturbed), "nobody decided")
 }
 
 // whole is the uptime of what nothing disturbed.
 func whole(from, to int64) time.Duration { return time.Duration(to - from) }
+
+var undisturbed = Site{Up: whole, Calm: whole, OrphanAfter: 8 * time.Second}

@@ -43,6 +43,10 @@ const (
 const (
 	// formLimit bounds how long a new cluster takes to agree on its streams.
 	formLimit = 90 * time.Second
+
+	// OrphanAfter is how long a worker may be silent: longer than any fault lasts and
+	// who lost its server by it needs to find another one.
+	OrphanAfter = 8 * time.Second
 )
 
 // OwnerName and CallerName name who asks and by which program people decide.
@@ -73,8 +77,9 @@ type Cluster struct {
 	troubles [][2]int64 // from the first harm until all is right again, in ns
 }
 
-// Start makes a cluster below dir and waits until its gateways are ready.
-func Start(ctx context.Context, dir string, d natsd.Durability, log *slog.Logger) (c *Cluster, err error) {
+// Start makes a cluster below dir and waits until its gateways are ready. These give up
+// a worker that is silent for orphan, 0 for as long as by default.
+func Start(ctx context.Context, dir string, d natsd.Durability, orphan time.Duration, log *slog.Logger) (c *Cluster, err error) {
 	c = &Cluster{dir: dir, creds: filepath.Join(dir, "node0")}
 	defer func() {
 		if err != nil {
@@ -103,7 +108,7 @@ func Start(ctx context.Context, dir string, d natsd.Durability, log *slog.Logger
 		c.Addrs = append(c.Addrs, addr)
 		c.gates = append(c.gates, &process{
 			name: fmt.Sprintf("gateway%d", i), dir: logs, log: log,
-			cfg: partConfig{Part: PartGateway, Creds: natsd.CredentialsFile(c.creds, bus.RoleGateway, "", ""), Addr: addr},
+			cfg: partConfig{Part: PartGateway, Creds: natsd.CredentialsFile(c.creds, bus.RoleGateway, "", ""), Addr: addr, Orphan: orphan},
 		})
 	}
 	if err := startAll(ctx, c.nodes); err != nil {
@@ -377,6 +382,20 @@ func (c *Cluster) Up(from, to int64) time.Duration {
 		up -= max(0, min(to, t[1])-max(from, t[0]))
 	}
 	return time.Duration(up)
+}
+
+// Calm is the longest time between two moments, in ns, in which no fault was in the
+// way. To be called after Trouble.
+func (c *Cluster) Calm(from, to int64) time.Duration {
+	var longest int64
+	for _, t := range c.troubles {
+		if t[0] >= to {
+			break
+		}
+		longest = max(longest, t[0]-from)
+		from = max(from, t[1])
+	}
+	return time.Duration(max(longest, to-from))
 }
 
 // Started is when the gateway that runs now was started, in ns.

@@ -34,4 +34,9 @@ func TestUptime(t *testing.T) {
 	} {
 		require.EqualValues(t, x.up, c.Up(x.from, x.to), "%v", x)
 	}
+	for _, x := range []struct{ from, to, calm int64 }{
+		{0, 100, 50}, {0, 60, 10}, {12, 18, 0}, {15, 40, 10}, {22, 29, 7}, {50, 60, 10}, {60, 50, 0}, {0, 10, 10},
+	} {
+		require.EqualValues(t, x.calm, c.Calm(x.from, x.to), "%v", x)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/natsd"
@@ -18,6 +19,7 @@ import (
 const (
 	PartNode    = "node"    // a server of the cluster
 	PartGateway = "gateway" // a gateway on it
+	PartWorker  = "worker"  // asks one request; see Job
 )
 
 // partWord as the first argument makes the binary a part.
@@ -28,10 +30,12 @@ func IsPart(args []string) bool { return len(args) > 2 && args[1] == partWord }
 
 // partConfig tells a part what it is; it is the argument after partWord.
 type partConfig struct {
-	Part   string `json:"part"`
-	Config string `json:"config,omitempty"` // of a node
-	Creds  string `json:"creds,omitempty"`  // of a gateway
-	Addr   string `json:"addr,omitempty"`   // where a gateway listens
+	Part   string        `json:"part"`
+	Config string        `json:"config,omitempty"` // of a node
+	Creds  string        `json:"creds,omitempty"`  // of a gateway or a worker
+	Addr   string        `json:"addr,omitempty"`   // where a gateway listens
+	Orphan time.Duration `json:"orphan,omitempty"` // after which a gateway gives up a silent worker
+	Job    *Job          `json:"job,omitempty"`    // of a worker
 }
 
 // ready is the line a part writes once it works.
@@ -80,6 +84,8 @@ func runPart(ctx context.Context, cfg partConfig, in io.Reader, out io.Writer) e
 		}
 	case PartGateway:
 		return runGateway(ctx, cfg, log, out)
+	case PartWorker:
+		return runWorker(ctx, cfg, log, out)
 	}
 	return errors.New("unknown part")
 }
@@ -89,7 +95,7 @@ func runGateway(ctx context.Context, cfg partConfig, log *slog.Logger, out io.Wr
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(ctx, gateway.Options{Logger: log, Credentials: creds, Addr: cfg.Addr})
+	g, err := gateway.New(ctx, gateway.Options{Logger: log, Credentials: creds, Addr: cfg.Addr, OrphanAfter: cfg.Orphan})
 	if err != nil {
 		return err
 	}
