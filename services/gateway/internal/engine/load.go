@@ -11,6 +11,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
@@ -27,6 +28,7 @@ import (
 // even while its events are still to come. It returns how many stored messages
 // it read.
 func (e *Engine) load(ctx context.Context) (n int, err error) {
+	defer run.Growing()()
 	j := e.opts.Journal
 	intake, sweeper, err := j.Floors(ctx)
 	if err != nil {
@@ -41,16 +43,14 @@ func (e *Engine) load(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	e.view.Begin(cursor.Of(e.opts.Epoch, events, transcripts))
-	session := func(m journal.Message) error {
-		n++
-		e.view.LoadSession(m)
-		return nil
-	}
-	if err := j.Last(ctx, journal.Transcripts, []string{"hitl.ses.>"}, session); err != nil {
-		return n, err
-	}
-	if err := j.Last(ctx, journal.Events, []string{"hitl.sgw.>"}, session); err != nil {
-		return n, err
+	for _, of := range []struct{ stream, words string }{{journal.Transcripts, "hitl.ses.>"}, {journal.Events, "hitl.sgw.>"}} {
+		if err := j.Last(ctx, of.stream, []string{of.words}, func(m journal.Message) error {
+			n++
+			e.view.LoadSession(m)
+			return nil
+		}); err != nil {
+			return n, err
+		}
 	}
 	closed, err := e.loadClosed(ctx, events)
 	n += closed
