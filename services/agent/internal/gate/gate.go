@@ -12,6 +12,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/trace"
 )
@@ -331,8 +332,11 @@ func (g *Gate) Wait() { g.wg.Wait() }
 // goAck runs a receipt in the background; Wait covers it.
 func (g *Gate) goAck(f func()) { g.wg.Go(f) }
 
+// overPause is between two tries to send a receipt that is over the owner's quota.
+const overPause = 10 * time.Second
+
 // send tries until the server has the receipt, and for ackLimit after the gate
-// was closed.
+// was closed; one that is over the quota not any more then.
 func (g *Gate) send(at trace.Point, ref subject.Ref, stage, decisionID, detail string) bool {
 	ctx, cancel := context.WithCancel(at.In(context.Background()))
 	defer cancel()
@@ -343,11 +347,30 @@ func (g *Gate) send(at trace.Point, ref subject.Ref, stage, decisionID, detail s
 		case <-ctx.Done():
 		}
 	})()
-	err := g.asker.Ack(ctx, ref, stage, decisionID, detail)
-	if err != nil {
+	return g.ack(ctx, g.ended, ref, stage, decisionID, detail)
+}
+
+// ack sends a receipt, again and again while it is over the quota and patient
+// has not ended.
+func (g *Gate) ack(ctx, patient context.Context, ref subject.Ref, stage, decisionID, detail string) bool {
+	for {
+		err := g.asker.Ack(ctx, ref, stage, decisionID, detail)
+		if err == nil {
+			return true
+		}
 		g.log.Warn("receipt not sent", "stage", stage, "interaction", ref.ID, "error", err)
+		if !errors.Is(err, bus.ErrOverQuota) || !run.Pause(patient, overPause) {
+			return false
+		}
 	}
-	return err == nil
+}
+
+// Repeat sends a receipt that is still to be sent when the gate is closed, until
+// ctx ends.
+func (g *Gate) Repeat(ctx context.Context, r *Receipt) {
+	if g.ack(ctx, ctx, r.Ref, hitl.Delivered, r.DecisionID, "") && g.ack(ctx, ctx, r.Ref, r.Stage, r.DecisionID, r.Detail) {
+		g.keeper.DropReceipt(r)
+	}
 }
 
 // Resend sends the receipts that an earlier process may not have sent.

@@ -64,10 +64,11 @@ type publisher struct {
 	room   chan struct{} // closed and replaced when the queue shrank
 	ended  chan struct{} // closed when run ends
 
-	// Of run alone: parts of the conversation that the owner's quota left out, and
-	// when the log was last told so.
+	// Of run alone: parts of the conversation that the owner's quota left out, when
+	// the log was last told so, and a state that is to be sent again.
 	missed int
 	told   time.Time
+	again  *hitl.SessionState
 }
 
 var errNotStored = errors.New("the session's stream has ended")
@@ -153,7 +154,8 @@ func (p *publisher) next() (it item, ok, closed bool) {
 func (p *publisher) run(ctx context.Context, to sink) {
 	defer p.abandon()
 	var deltas []delta
-	var due <-chan time.Time // set while deltas wait
+	var due <-chan time.Time   // set while deltas wait
+	var retry <-chan time.Time // set while a state waits that was over the quota
 	send := func() {
 		for _, d := range deltas {
 			p.live(to, d)
@@ -161,16 +163,34 @@ func (p *publisher) run(ctx context.Context, to sink) {
 		deltas, due = nil, nil
 	}
 	for {
+		if p.again == nil {
+			retry = nil
+		} else if retry == nil {
+			retry = time.After(statePause)
+		}
 		it, ok, closed := p.next()
 		switch {
-		case closed:
+		case closed && p.again == nil:
 			send()
 			return
+		case closed:
+			send()
+			select {
+			case <-retry:
+				retry, it = nil, item{state: p.again}
+			case <-ctx.Done():
+				return
+			}
 		case !ok:
 			select {
 			case <-p.news:
 			case <-due:
 				send()
+			case <-retry:
+				retry = nil
+				if !p.publish(ctx, to, item{state: p.again}) {
+					return
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -243,6 +263,7 @@ func (p *publisher) publish(ctx context.Context, to sink, it item) bool {
 			err = to.Event(ctx, *it.event)
 		}
 	case it.state != nil:
+		p.again = nil // the newest is the one that counts
 		err = to.State(ctx, it.state)
 	}
 	switch {
@@ -266,10 +287,17 @@ func (p *publisher) publish(ctx context.Context, to sink, it item) bool {
 // noteEvery is how often the log is told that the quota is used up.
 const noteEvery = time.Minute
 
-// overQuota leaves something out: the session goes on without it.
+// statePause is how long a state waits that is over the quota.
+const statePause = 10 * time.Second
+
+// overQuota leaves a part of the conversation out: the session goes on without it.
+// A state, though, is tried again: people must hear that a session is dead.
 func (p *publisher) overQuota(it item, err error) {
 	if it.event != nil {
 		p.missed++
+	}
+	if it.state != nil {
+		p.again = it.state
 	}
 	if now := time.Now(); now.Sub(p.told) >= noteEvery {
 		p.told = now

@@ -271,3 +271,58 @@ func TestWhatTheQuotaLeavesOutIsTold(t *testing.T) {
 		require.Contains(t, r.list()[1], "text")
 	})
 }
+
+// full is a sink that has room for a state at its third try.
+type full struct {
+	*recorder
+	left int
+}
+
+func (f *full) State(ctx context.Context, st *hitl.SessionState) error {
+	if f.left--; f.left >= 0 {
+		return fmt.Errorf("quota.conversation: %w", bus.ErrOverQuota)
+	}
+	return f.recorder.State(ctx, st)
+}
+
+// A session whose quota is used up is dead all the same, and people hear of it.
+func TestPublisher_AStateOverTheQuotaIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]bool{"at the end": true, "in between": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := &recorder{}
+				p := newTestPublisher(t, r)
+				go p.run(t.Context(), &full{r, 2})
+				p.push(item{state: &hitl.SessionState{State: hitl.StateUserTurn}})
+				p.push(item{state: &hitl.SessionState{State: hitl.StateDead}})
+				if end {
+					p.close()
+					<-p.ended
+				}
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"10s state dead"}, r.list())
+				p.close()
+				<-p.ended
+			})
+		})
+	}
+}
+
+// A worker that stops does not wait for room.
+func TestPublisher_AStateOverTheQuotaHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		p := newTestPublisher(t, r)
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.run(ctx, &full{r, 1000})
+		p.push(item{state: &hitl.SessionState{State: hitl.StateDead}})
+		p.close()
+		time.Sleep(time.Minute)
+		cancel()
+		<-p.ended
+		require.Empty(t, r.list())
+	})
+}
