@@ -25,8 +25,8 @@ func LookPath() (string, error) {
 	return "", ErrNotInstalled
 }
 
-// resolve checks an executable named by the caller.
-func resolve(name string) (string, error) {
+// Resolve checks an executable named by the caller; empty means LookPath.
+func Resolve(name string) (string, error) {
 	if name == "" {
 		return LookPath()
 	}

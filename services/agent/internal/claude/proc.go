@@ -109,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	exe, err := resolve(o.Executable)
+	exe, err := Resolve(o.Executable)
 	if err != nil {
 		return nil, err
 	}

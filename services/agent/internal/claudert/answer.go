@@ -28,11 +28,11 @@ func answerTool(c cli, id string, input json.RawMessage, req *hitl.Request, v ga
 	switch v.Content.Outcome {
 	case hitl.Allowed:
 		updated := input
-		if len(v.Content.UpdatedInput) > 0 {
-			updated = v.Content.UpdatedInput
-		}
 		var permissions json.RawMessage
-		if v.Content.Scope == "session" && len(req.Suggestions) > 0 {
+		switch {
+		case len(v.Content.UpdatedInput) > 0:
+			updated = v.Content.UpdatedInput // what the agent suggested is about its own input
+		case v.Content.Scope == "session" && len(req.Suggestions) > 0:
 			permissions = req.Suggestions
 		}
 		return orDeny(c, id, c.Allow(id, updated, permissions))

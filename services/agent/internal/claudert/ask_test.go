@@ -18,7 +18,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("TEST_FAKE_CLI"); dir != "" {
+		os.Exit(fakeMain(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -214,6 +219,7 @@ func TestAnswer_ToolVerdicts(t *testing.T) {
 		"D0-18 allowed echoes the input": {gate.Verdict{Content: hitl.Content{Outcome: hitl.Allowed}}, `allow r | {"command":"ls","n":9007199254740993} | `},
 		"D1-03 edited":                   {gate.Verdict{Content: hitl.Content{Outcome: hitl.Allowed, UpdatedInput: json.RawMessage(`{"command":"pwd"}`)}}, `allow r | {"command":"pwd"} | `},
 		"for the session":                {gate.Verdict{Content: hitl.Content{Outcome: hitl.Allowed, Scope: "session"}}, `allow r | {"command":"ls","n":9007199254740993} | [{"type":"addRules","destination":"session"}]`},
+		"edited, for the session":        {gate.Verdict{Content: hitl.Content{Outcome: hitl.Allowed, Scope: "session", UpdatedInput: json.RawMessage(`{"command":"pwd"}`)}}, `allow r | {"command":"pwd"} | `},
 		"denied":                         {gate.Verdict{Content: hitl.Content{Outcome: hitl.Denied}, Text: "no"}, "deny r | no"},
 		"denied and stop":                {gate.Verdict{Content: hitl.Content{Outcome: hitl.Denied, Interrupt: true}, Text: "no"}, "deny r | no +interrupt"},
 		"expired":                        {gate.Verdict{Content: hitl.Content{Outcome: hitl.Expired}, Text: "late"}, "deny r | late"},

@@ -17,18 +17,26 @@ type conn struct {
 	run *run
 
 	mu      sync.Mutex
-	proc    *claude.Proc // nil until the start is over; nothing asks before
-	exit    *protocol.Exited
+	proc    *claude.Proc     // nil until the start is over
+	early   []protocol.Event // what waits for an answer, or is the end; until then
 	ignored bool
 }
 
+// use lets the events of p through, those first that came before its start was over.
 func (c *conn) use(p *claude.Proc) {
-	c.mu.Lock()
-	c.proc = p
-	exit := c.exit
-	c.mu.Unlock()
-	if exit != nil {
-		c.run.exited(*exit)
+	for {
+		c.mu.Lock()
+		early := c.early
+		c.early = nil
+		if len(early) == 0 {
+			c.proc = p
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		for _, e := range early {
+			c.pass(p, e)
+		}
 	}
 }
 
@@ -41,13 +49,20 @@ func (c *conn) ignore() {
 func (c *conn) handle(e protocol.Event) {
 	c.mu.Lock()
 	proc, ignored := c.proc, c.ignored
-	if x, ok := e.(protocol.Exited); ok && proc == nil {
-		c.exit = &x
+	if proc == nil {
+		switch e.(type) {
+		case protocol.Ask, protocol.Elicitation, protocol.AskWithdrawn, protocol.Exited:
+			c.early = append(c.early, e)
+		}
 	}
 	c.mu.Unlock()
 	if ignored || proc == nil {
 		return // the start has not succeeded, and says so itself if it fails
 	}
+	c.pass(proc, e)
+}
+
+func (c *conn) pass(proc *claude.Proc, e protocol.Event) {
 	r := c.run
 	switch e := e.(type) {
 	case protocol.Init:

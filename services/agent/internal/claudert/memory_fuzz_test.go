@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func FuzzMemory(f *testing.F) {
 		if raw == nil {
 			spec.Memory = json.RawMessage{}
 		}
-		started, err := New(Options{Path: "/none"}).Start(t.Context(), spec, q)
+		started, err := New(Options{Path: os.Args[0]}).Start(t.Context(), spec, q)
 		if err != nil {
 			require.ErrorContains(t, err, "memory: ")
 			require.Empty(t, q.asked)

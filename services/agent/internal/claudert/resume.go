@@ -1,12 +1,14 @@
 package claudert
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/claude"
 	"github.com/banksman/banksman/services/agent/internal/claude/protocol"
 	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
@@ -71,21 +73,29 @@ func (r *run) regain(open []gate.Kept) {
 	for _, k := range open {
 		r.host.Ask(gate.Ask{Kept: k, Settle: func(s *gate.Settled) {
 			r.mu.Lock()
-			defer r.mu.Unlock()
-			if _, ok := r.waiting[s.ID]; !ok || r.killed {
-				return // abandoned meanwhile, or left to a successor
+			_, waits := r.waiting[s.ID]
+			killed := r.killed
+			if waits && !killed {
+				delete(r.waiting, s.ID)
+				r.settled = append(r.settled, s)
+				if len(r.waiting) == 0 {
+					r.wg.Go(r.takeUp)
+				}
 			}
-			delete(r.waiting, s.ID)
-			r.settled = append(r.settled, s)
-			if len(r.waiting) == 0 {
-				r.wg.Go(r.takeUp)
+			r.mu.Unlock()
+			if !waits && !killed { // a killed run's is left to a successor
+				s.Refuse(abandoned)
 			}
 		}})
 	}
 }
 
-// abandon gives up what is being regained, on a person's word.
-func (r *run) abandon() {
+// abandoned is for those who decided what an interrupt gave up.
+const abandoned = "the agent was interrupted before it took the session up again"
+
+// abandon gives up what is being regained, on a person's word, and reports whether
+// there was anything.
+func (r *run) abandon() bool {
 	r.mu.Lock()
 	waiting, settled := r.waiting, r.settled
 	r.waiting, r.settled = nil, nil
@@ -94,31 +104,57 @@ func (r *run) abandon() {
 		r.host.Withdraw(id, "interrupted")
 	}
 	for _, s := range settled {
-		s.Refuse("the agent was interrupted before it took the session up again")
+		s.Refuse(abandoned)
 	}
-	if len(waiting)+len(settled) > 0 {
-		r.host.Emit(runtime.TurnDone{Reason: runtime.Interrupted})
-		r.setBusy(false)
+	if len(waiting)+len(settled) == 0 {
+		return false
 	}
+	r.host.Emit(runtime.TurnDone{Reason: runtime.Interrupted})
+	r.setBusy(false)
 	r.readyOnce.Do(func() { close(r.ready) })
+	return true
 }
 
-// takeUp resumes the CLI and tells the model what became of its open calls.
+// taken waits until what was settled has been told to the CLI: an interrupt before
+// that would find it idle, and the prompt that follows would make it go on.
+func (r *run) taken(ctx context.Context) error {
+	r.mu.Lock()
+	telling := r.telling
+	r.mu.Unlock()
+	if !telling {
+		return nil
+	}
+	select {
+	case <-r.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return claude.ErrExited
+	}
+}
+
+// takeUp resumes the CLI and tells the model what became of its open calls, unless
+// it was interrupted by then.
 func (r *run) takeUp() {
 	r.mu.Lock()
-	settled := r.settled
-	r.settled = nil
+	interrupted := len(r.settled) == 0
 	r.mu.Unlock()
-	if len(settled) == 0 {
+	if interrupted {
 		return
 	}
 	proc, err := r.process(r.ctx)
-	if err != nil {
-		r.end(err.Error())
-		return
-	}
 	var told []*gate.Settled
 	r.mu.Lock()
+	settled := r.settled
+	r.settled, r.telling = nil, len(settled) > 0
+	if err != nil || len(settled) == 0 {
+		r.mu.Unlock()
+		if err != nil && len(settled) > 0 {
+			r.end(err.Error())
+		}
+		return
+	}
 	for _, s := range settled {
 		var call private
 		if json.Unmarshal(s.Private, &call) != nil {

@@ -49,8 +49,13 @@ func (noDisk) DropReceipt(*gate.Receipt)           {}
 // settle runs an ask through a real gate.
 func settle(t *testing.T, l *gate.Ledger, k gate.Kept, c hitl.Content) *gate.Settled {
 	t.Helper()
+	return settleBy(t, decided{c}, l, k)
+}
+
+func settleBy(t *testing.T, by gate.Asker, l *gate.Ledger, k gate.Kept) *gate.Settled {
+	t.Helper()
 	k.Request.SessionID = "s1"
-	g := gate.New(gate.Options{Asker: decided{c}, Ledger: l, Keeper: noDisk{}, Logger: slog.New(slog.DiscardHandler)})
+	g := gate.New(gate.Options{Asker: by, Ledger: l, Keeper: noDisk{}, Logger: slog.New(slog.DiscardHandler)})
 	got := make(chan *gate.Settled, 1)
 	require.NoError(t, g.Open(gate.Ask{Kept: k, Settle: func(s *gate.Settled) { got <- s }}))
 	s := <-got

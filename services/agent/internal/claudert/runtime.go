@@ -91,19 +91,8 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 	if !slices.Contains(modes, s.Mode) {
 		return nil, fmt.Errorf("mode: %q is none of %s", s.Mode, strings.Join(modes, ", "))
 	}
-	st, err := os.Stat(s.Cwd)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("cwd: the directory %s does not exist", s.Cwd)
-	case err != nil:
-		return nil, fmt.Errorf("cwd: %w", err)
-	case !st.IsDir():
-		return nil, fmt.Errorf("cwd: %s is not a directory", s.Cwd)
-	}
-	if rt.o.Path == "" {
-		if _, err := claude.LookPath(); err != nil {
-			return nil, err
-		}
+	if err := rt.missing(s.Cwd); err != nil {
+		return nil, &runtime.LaterError{Err: err}
 	}
 	r := &run{
 		o: rt.o, spec: s, host: h, log: s.Logger, mode: s.Mode, ready: make(chan struct{}), prefix: uuid.NewString()[:8],
@@ -111,6 +100,7 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if s.Memory != nil {
+		var err error
 		if r.memory, err = decode(s.Memory); err != nil {
 			return nil, fmt.Errorf("memory: %w", err)
 		}
@@ -126,6 +116,21 @@ func (rt *Runtime) Start(_ context.Context, s runtime.Spec, h runtime.Host) (run
 	}
 	r.regain(s.Open)
 	return r, nil
+}
+
+// missing says what a session needs of the machine that is not there.
+func (rt *Runtime) missing(cwd string) error {
+	st, err := os.Stat(cwd)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("cwd: the directory %s does not exist", cwd)
+	case err != nil:
+		return fmt.Errorf("cwd: %w", err)
+	case !st.IsDir():
+		return fmt.Errorf("cwd: %s is not a directory", cwd)
+	}
+	_, err = claude.Resolve(rt.o.Path)
+	return err
 }
 
 // run is a session. It has at most one CLI process at a time.
@@ -157,6 +162,7 @@ type run struct {
 	exit     string
 	waiting  map[string]gate.Kept
 	settled  []*gate.Settled
+	telling  bool // what was settled is being told to the CLI; ready follows
 	grants   []*grant
 	again    []protocol.PromptBlock // a new CLI has to be told this first
 
@@ -423,13 +429,15 @@ func (r *run) current() (*claude.Proc, error) {
 
 // Interrupt implements runtime.Run.
 func (r *run) Interrupt(ctx context.Context) error {
-	proc, err := r.current()
-	switch {
-	case err != nil:
-		return err
-	case proc == nil:
-		r.abandon()
+	if r.abandon() {
 		return nil
+	}
+	if err := r.taken(ctx); err != nil {
+		return err
+	}
+	proc, err := r.current()
+	if proc == nil || err != nil {
+		return err
 	}
 	return proc.Interrupt(ctx)
 }

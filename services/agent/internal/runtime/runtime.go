@@ -34,7 +34,7 @@ type Prompt = store.Prompt
 type Runtime interface {
 	Name() string
 	// Start begins a session or takes it up again. ctx bounds the start alone.
-	// The text of an error is shown to people.
+	// The text of an error is shown to people; a LaterError may pass.
 	Start(ctx context.Context, s Spec, h Host) (Run, error)
 }
 
@@ -130,3 +130,10 @@ type RejectedError struct{ Err error }
 
 func (e *RejectedError) Error() string { return "the message was not sent: " + e.Err.Error() }
 func (e *RejectedError) Unwrap() error { return e.Err }
+
+// LaterError is why a run cannot start now that may yet change: something of the
+// machine is missing.
+type LaterError struct{ Err error }
+
+func (e *LaterError) Error() string { return e.Err.Error() }
+func (e *LaterError) Unwrap() error { return e.Err }
