@@ -42,6 +42,9 @@ type Timeouts struct {
 	Attention time.Duration
 	// Start bounds the start of a CLI, default two minutes.
 	Start time.Duration
+	// TakeUp is how long a session of an earlier process is kept that cannot start
+	// again yet, default an hour. Then it ends.
+	TakeUp time.Duration
 }
 
 // DefaultAskTimeout is how long people have for an answer unless a worker says
@@ -139,6 +142,7 @@ func New(o Options) (*Agent, error) {
 		Metrics: a.counts, Tracer: trace.New(o.Tracer),
 		Logger: log, Client: o.Client, Pool: o.Pool, WorkerID: o.WorkerID, DataDir: o.DataDir,
 		DefaultCwd: o.DefaultCwd, Expires: o.Timeouts.Expires, Attention: o.Timeouts.Attention,
+		TakeUp: o.Timeouts.TakeUp,
 		Runtimes: []runtime.Runtime{
 			claudert.New(claudert.Options{
 				Path: o.ClaudePath, Env: o.ClaudeEnv, Guard: o.Guard, StartLimit: o.Timeouts.Start,

@@ -55,14 +55,14 @@ func TestMain(m *testing.M) {
 type setup struct {
 	Creds, Data, Claude, Cwd string
 	Env                      []string
-	Expires                  time.Duration
+	Expires, TakeUp          time.Duration
 }
 
 func (s setup) options(client *bus.Client, log *slog.Logger) agent.Options {
 	return agent.Options{
 		Logger: log, Client: client, DataDir: s.Data, ClaudePath: s.Claude, ClaudeEnv: s.Env,
 		Guard: []string{os.Args[0], agent.GuardCommand}, DefaultCwd: s.Cwd,
-		Timeouts: agent.Timeouts{Expires: s.Expires}, DemoPace: -1,
+		Timeouts: agent.Timeouts{Expires: s.Expires, TakeUp: s.TakeUp}, DemoPace: -1,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/services/agent/internal/gate"
 	"github.com/banksman/banksman/services/agent/internal/runtime"
 )
 
@@ -27,11 +28,11 @@ func (s *session) command(c hitl.Command) hitl.CommandReply {
 		return hitl.CommandReply{}
 	}
 	s.mu.Lock()
-	run, over, known := s.run, s.over != nil || s.left, s.rec.DidCommand(c.CommandID)
+	run, away, known := s.run, s.away(), s.rec.DidCommand(c.CommandID)
 	s.mu.Unlock()
 	switch {
-	case over:
-		return hitl.CommandReply{Status: replyNotFound, Error: "the session is over"}
+	case away != nil:
+		return *away
 	case known:
 		return hitl.CommandReply{Status: replyDuplicate}
 	}
@@ -40,10 +41,7 @@ func (s *session) command(c hitl.Command) hitl.CommandReply {
 	case hitl.CommandMessage:
 		return s.message(c)
 	case hitl.CommandStop:
-		s.note(c.CommandID)
-		s.log.Info("session stopped by command")
-		s.finish(ending{reason: "stopped by a person"})
-		return hitl.CommandReply{Status: replyOK}
+		return s.stop(c)
 	case hitl.CommandInterrupt:
 		err = s.control(run, func(ctx context.Context) error { return run.Interrupt(ctx) })
 	case hitl.CommandSetMode:
@@ -58,6 +56,39 @@ func (s *session) command(c hitl.Command) hitl.CommandReply {
 		return hitl.CommandReply{Status: replyFailed, Error: err.Error()}
 	}
 	s.note(c.CommandID)
+	return hitl.CommandReply{Status: replyOK}
+}
+
+// away needs s.mu. It is the reply of a session that takes no command any more.
+func (s *session) away() *hitl.CommandReply {
+	switch {
+	case s.over != nil:
+		return &hitl.CommandReply{Status: replyNotFound, Error: "the session is over"}
+	case s.lost:
+		return &hitl.CommandReply{}
+	case s.left:
+		return &hitl.CommandReply{Status: replyFailed, Error: "the worker is stopping; its successor takes the session up"}
+	}
+	return nil
+}
+
+// stop ends the session. That is on disk before the reply, so that no crash
+// takes it back.
+func (s *session) stop(c hitl.Command) hitl.CommandReply {
+	s.mu.Lock()
+	if away := s.away(); away != nil {
+		s.mu.Unlock()
+		return *away
+	}
+	s.rec.NoteCommand(c.CommandID)
+	err := s.conclude(ending{reason: "stopped by a person"})
+	s.mu.Unlock()
+	s.log.Info("session stopped by command")
+	s.cancel(gate.ErrClosed)
+	if err != nil {
+		s.log.Error("stop not stored", "error", err)
+		return hitl.CommandReply{Status: replyFailed, Error: "the session is stopped, but that could not be stored on the agent's machine"}
+	}
 	return hitl.CommandReply{Status: replyOK}
 }
 
@@ -85,9 +116,9 @@ func (s *session) message(c hitl.Command) hitl.CommandReply {
 	}
 	p := runtime.Prompt{Text: c.Text, Attachments: c.Attachments}
 	s.mu.Lock()
-	if s.over != nil || s.left {
+	if away := s.away(); away != nil {
 		s.mu.Unlock()
-		return hitl.CommandReply{Status: replyNotFound, Error: "the session is over"}
+		return *away
 	}
 	commands, inbox := s.rec.Commands, s.rec.Inbox
 	s.rec.NoteCommand(c.CommandID)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,20 +22,12 @@ const (
 	flushLimit = 2 * time.Second
 	// controlLimit bounds an interrupt and a change of mode.
 	controlLimit = 15 * time.Second
-	// leaveLimit bounds the last publishing of a worker that stops.
-	leaveLimit = 3 * time.Second
 	// checkLimit bounds a look whether the session is still this worker's.
 	checkLimit = 5 * time.Second
 )
 
 // errLost ends what a session does here when another worker has it.
 var errLost = errors.New("another worker has the session")
-
-// ending is why a session is over.
-type ending struct {
-	message string // shown as an error; empty for a session that was stopped
-	reason  string // the kill reason
-}
 
 // session is one conversation in the care of this worker. Its goroutine, live,
 // starts the run, feeds it prompts and ends it.
@@ -61,6 +51,8 @@ type session struct {
 	over *ending // set once
 	left bool
 	lost bool // another worker has it
+	// refused: a claim was, and the session lives nowhere meanwhile.
+	refused bool
 }
 
 var (
@@ -115,32 +107,6 @@ func (s *session) live(from origin) {
 	}
 }
 
-// take makes sure that the session is this worker's before anything happens in
-// it. A session that was claimed just now comes with its hold; one that is taken
-// up again is claimed with its new generation.
-func (s *session) take(hold *bus.Hold) bool {
-	if hold == nil {
-		var err error
-		hold, err = s.w.client.Claim(s.ctx, &s.rec.State) // nobody changes it before
-		switch {
-		case errors.Is(err, bus.ErrStale):
-			s.yield(err)
-			return false
-		case err != nil:
-			s.log.Warn("session not taken up", "error", err)
-			s.leave()
-			return false
-		}
-	}
-	s.mu.Lock()
-	s.hold = hold
-	s.mu.Unlock()
-	var ctx context.Context
-	ctx, s.pubEnd = context.WithCancel(context.Background())
-	s.pubWG.Go(func() { s.pub.run(ctx, hold) })
-	return true
-}
-
 // work returns when the session is over, left or lost.
 func (s *session) work(from origin) {
 	if s.over != nil { // before this process
@@ -157,11 +123,7 @@ func (s *session) work(from origin) {
 			s.pub.push(item{event: promptEvent(p)})
 		}
 	}
-	if err := s.start(from.midTurn); err != nil {
-		s.finish(ending{message: err.Error()})
-	} else {
-		s.kick()
-	}
+	s.begin(from)
 	for s.ctx.Err() == nil {
 		select {
 		case <-s.wake:
@@ -219,28 +181,6 @@ func (a asker) Take(ctx context.Context, ref subject.Ref, decisionID, by string)
 	return a.Client.Take(ctx, ref, decisionID, by)
 }
 
-func (s *session) start(midTurn bool) error {
-	s.mu.Lock()
-	st, open := s.rec.State, append([]gate.Kept(nil), s.rec.Asks...)
-	spec := runtime.Spec{
-		SessionID: s.id, Cwd: st.Cwd, Mode: st.Mode, Model: st.Model,
-		Memory: s.rec.Memory, Open: open, MidTurn: midTurn, Logger: s.log,
-	}
-	s.mu.Unlock()
-	rt := s.w.runtimes[st.Runtime]
-	if rt == nil {
-		return fmt.Errorf("runtime: %q is none of %s", st.Runtime, strings.Join(s.w.names, ", "))
-	}
-	run, err := rt.Start(s.ctx, spec, s)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.run = run
-	s.mu.Unlock()
-	return nil
-}
-
 func (s *session) kick() {
 	select {
 	case s.wake <- struct{}{}:
@@ -281,116 +221,11 @@ func (s *session) deliver() {
 // still go on.
 func (s *session) save() {
 	if s.over != nil {
-		return // bury has the last word
+		return // what ended it has the last word
 	}
 	if err := s.w.dir.Save(&s.rec); err != nil {
 		s.log.Error("session not stored", "error", err)
 	}
-}
-
-// finish marks the session as over; live does the rest.
-func (s *session) finish(e ending) {
-	s.mu.Lock()
-	if s.over == nil && !s.left && !s.lost {
-		s.over = &e
-	}
-	s.mu.Unlock()
-	s.cancel(gate.ErrClosed)
-}
-
-// leave stops the session's work and keeps it for a successor.
-func (s *session) leave() {
-	s.mu.Lock()
-	s.left = true
-	s.mu.Unlock()
-	s.gate.Leave() // first, so that nothing that follows withdraws an ask
-	s.cancel(gate.ErrLeave)
-}
-
-func (s *session) killRun() {
-	s.mu.Lock()
-	run := s.run
-	s.mu.Unlock()
-	if run != nil {
-		run.Kill()
-	}
-}
-
-// bury ends a session for good. It is marked on disk first, so that a crash in
-// between does not bring it back to life.
-func (s *session) bury(e ending) {
-	reason := e.reason
-	if reason == "" {
-		reason = "the session has ended"
-	}
-	s.gate.Cancel(reason)
-	s.killRun()
-	s.gate.Wait()
-	s.mu.Lock()
-	st := &s.rec.State
-	st.State, st.StateChangedAt = hitl.StateDead, now()
-	st.Error, st.KillReason = bounded(e.message), e.reason
-	if err := s.w.dir.Save(&s.rec); err != nil {
-		s.log.Error("session not stored", "error", err)
-	}
-	s.mu.Unlock()
-	if e.message != "" {
-		s.pub.push(item{event: encodeEvent(runtime.Problem{Message: e.message})})
-	}
-	done := "stopped"
-	if e.message != "" {
-		done = "error"
-	}
-	s.pub.push(item{event: encodeEvent(runtime.TurnDone{Reason: done})})
-	s.publishState()
-	// The message may quote the agent.
-	s.log.Info("session is dead", "reason", e.reason, "failed", e.message != "")
-	s.log.Debug("session is dead", "error", e.message)
-	whole := s.endPublisher(0)
-	s.mu.Lock()
-	whole = whole && len(s.rec.Receipts) == 0
-	s.mu.Unlock()
-	if whole {
-		s.forget()
-	}
-	s.w.remove(s)
-}
-
-func (s *session) forget() {
-	if err := s.w.dir.Delete(s.id); err != nil {
-		s.log.Error("session is still on disk", "error", err)
-	}
-}
-
-// endPublisher waits until everything is published, for at most limit; 0 means
-// until the worker stops. It reports whether all of it went out.
-func (s *session) endPublisher(limit time.Duration) bool {
-	s.pub.close()
-	done := make(chan struct{})
-	go func() {
-		s.pubWG.Wait()
-		close(done)
-	}()
-	stop := s.w.stopping
-	var late <-chan time.Time
-	if limit > 0 {
-		stop, late = nil, time.After(limit)
-	}
-	whole := true
-	select {
-	case <-done:
-	case <-late:
-		whole = false
-	case <-stop:
-		select {
-		case <-done:
-		case <-time.After(leaveLimit):
-			whole = false
-		}
-	}
-	s.pubEnd()
-	<-done
-	return whole
 }
 
 func now() time.Time { return time.Now().UTC() }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 const (
 	beatEvery = 5 * time.Second
 	lookEvery = 30 * time.Second
+	// takeUpLimit is how long a session that cannot start again yet is kept.
+	takeUpLimit = time.Hour
 	// usedFor is how long the use of an approval is remembered. The server keeps
 	// decisions for a year, so it can bring up none that is older.
 	usedFor  = 400 * 24 * time.Hour
@@ -45,6 +48,9 @@ type Options struct {
 	// Expires is how long an ask waits: 0 leaves it to the default, less than 0
 	// means for ever. Attention likewise, when others should be told.
 	Expires, Attention time.Duration
+	// TakeUp is how long a session of an earlier process is kept that cannot start
+	// again yet; 0: an hour.
+	TakeUp time.Duration
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
 	Tracer  *trace.Tracer // nil: none
@@ -65,6 +71,7 @@ type Worker struct {
 	attention *hitl.Duration
 	counts    *metrics.Metrics
 	tracer    *trace.Tracer
+	takeUp    time.Duration
 
 	stopping chan struct{} // closed when Run begins to stop
 	wg       sync.WaitGroup
@@ -99,7 +106,7 @@ func New(o Options) (*Worker, error) {
 	w := &Worker{
 		log: o.Logger.With("worker", id), client: o.Client, pool: o.Pool, id: id, cwd: o.DefaultCwd,
 		dir: dir, ledger: ledger, runtimes: map[string]runtime.Runtime{},
-		counts: o.Metrics, tracer: o.Tracer,
+		counts: o.Metrics, tracer: o.Tracer, takeUp: cmp.Or(o.TakeUp, takeUpLimit),
 		expires: optional(o.Expires), attention: optional(o.Attention),
 		stopping: make(chan struct{}), sessions: map[string]*session{}, unsure: map[string]*store.Session{},
 	}
@@ -173,12 +180,12 @@ func (w *Worker) beat(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
-		w.mu.Lock()
-		ids := make([]string, 0, len(w.sessions))
-		for id := range w.sessions {
-			ids = append(ids, id)
+		ids := []string{}
+		for _, s := range w.list() {
+			if s.lives() {
+				ids = append(ids, s.id)
+			}
 		}
-		w.mu.Unlock()
 		slices.Sort(ids)
 		if err := w.client.Beat(hitl.Beat{Worker: w.id, Runtimes: w.names, Sessions: ids, At: now()}); err != nil {
 			w.log.Debug("no heartbeat", "error", err)
@@ -360,15 +367,15 @@ func (w *Worker) revive(rec *store.Session) {
 	st := &rec.State
 	st.Worker = w.id
 	st.Generation++
-	if st.State == hitl.StateDead {
-		// Only the word of it may be missing.
-		w.launch(rec, origin{over: &ending{message: st.Error, reason: st.KillReason}})
-		return
-	}
-	midTurn := st.State == hitl.StateAssistantTurn
-	st.State, st.StateChangedAt = hitl.StateUserTurn, now()
-	if len(rec.Asks) > 0 {
-		st.State = hitl.StateAssistantTurn
+	from := origin{midTurn: st.State == hitl.StateAssistantTurn}
+	switch {
+	case st.State == hitl.StateDead:
+		// Only the word of it may be missing, and an end of its asks.
+		from = origin{over: &ending{message: st.Error, reason: st.KillReason}}
+	case len(rec.Asks) > 0:
+		st.State, st.StateChangedAt = hitl.StateAssistantTurn, now()
+	default:
+		st.State, st.StateChangedAt = hitl.StateUserTurn, now()
 	}
 	// The server must never know of a higher generation than the disk: the next
 	// start would take that for another worker's.
@@ -377,5 +384,5 @@ func (w *Worker) revive(rec *store.Session) {
 		return
 	}
 	w.log.Info("session taken up again", "session", st.SessionID, "generation", st.Generation, "open_asks", len(rec.Asks))
-	w.launch(rec, origin{midTurn: midTurn})
+	w.launch(rec, from)
 }
