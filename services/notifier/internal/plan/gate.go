@@ -73,17 +73,21 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // DigestAt is when something that is due may leave with the recipient's digest;
-// due itself where there are none.
+// due itself where there are none. Digests leave by the clock on the wall: one whose
+// time that clock leaps over leaves at the leap.
 func (r *Recipient) DigestAt(due time.Time, risk string) time.Time {
 	every := time.Duration(r.Digest)
 	if every == 0 || r.bypasses(risk) {
 		return due
 	}
-	_, offset := r.zone.local(due).Zone()
-	shift := time.Duration(offset) * time.Second
-	at := due.Add(shift).Truncate(every)
-	if at.Before(due.Add(shift)) {
-		at = at.Add(every)
+	wall := r.zone.wall(due)
+	from := wall.Truncate(every)
+	if from.Equal(wall) || from.After(r.zone.wall(due.Add(-1))) {
+		return due
 	}
-	return at.Add(-shift)
+	at := due.Add(from.Add(every).Sub(wall))
+	if _, change := r.zone.local(due).ZoneBounds(); !change.IsZero() && !at.Before(change) {
+		return r.DigestAt(change, risk)
+	}
+	return at
 }

@@ -283,6 +283,28 @@ func TestDigestsLeaveAtMultiples(t *testing.T) {
 	require.Equal(t, due, r.DigestAt(due, "critical"))
 }
 
+// Whenever it is due, also around a change of the clock: what leaves with a digest leaves
+// at once when it is looked at then, by the clock on the wall, within one period.
+func TestDigestsLeaveWhenTheClockChanges(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"} {
+		for every := time.Hour; every <= 24*time.Hour; every += time.Hour {
+			r := Recipient{Name: "ada", Channels: []Reach{{Channel: "push"}}, Zone: zone, Digest: hitl.Duration(every)}
+			require.NoError(t, r.check("r", func(string) bool { return true }, []string{"push"}))
+			for due := time.Date(2026, 1, 1, 0, 7, 0, 0, time.UTC); due.Year() == 2026; due = due.Add(37 * time.Minute) {
+				at := r.DigestAt(due, "high")
+				if again := r.DigestAt(at, "high"); !again.Equal(at) || at.Before(due) || at.Sub(due) > every+time.Hour {
+					t.Fatalf("%s, every %s: due %s, leaves %s, then %s", zone, every, due.In(r.zone.Location), at.In(r.zone.Location), again.In(r.zone.Location))
+				}
+			}
+		}
+	}
+	berlin := Recipient{Name: "ada", Channels: []Reach{{Channel: "push"}}, Zone: "Europe/Berlin", Digest: hitl.Duration(24 * time.Hour)}
+	require.NoError(t, berlin.check("r", func(string) bool { return true }, []string{"push"}))
+	due := time.Date(2026, 3, 28, 23, 30, 0, 0, time.UTC) // half past midnight, an hour and a half before the change
+	require.True(t, time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC).Equal(berlin.DigestAt(due, "high")), "the next midnight")
+}
+
 // simulate lets deliveries come due and messages go out as Turn says, and returns
 // when they went and how many deliveries each stood for.
 func simulate(t *testing.T, p Pace, arrivals []Ready) (sent []time.Time, sizes []int) {

@@ -90,6 +90,12 @@ func (z zone) local(t time.Time) time.Time {
 	return t.In(z.Location)
 }
 
+// wall is what the clock on the wall shows at t, as if it hung in UTC.
+func (z zone) wall(t time.Time) time.Time {
+	_, offset := z.local(t).Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
 func loadZone(field, name string) (zone, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
