@@ -52,7 +52,7 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	}
 	until := now.Add(e.Lease).UTC()
 	next.State, next.By, next.Until = ledger.Claimed, e.Replica, &until
-	next.Tries++
+	next.Tries, next.Prompt = next.Tries+1, true
 	mine, won, err := l.write(ctx, r, next)
 	if err != nil || !won {
 		return mine, nil, err // another replica has it
@@ -119,7 +119,7 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 		}
 	}
 	at, why := plan.Gate(d, now)
-	if l.Recipient != nil && !at.After(now) {
+	if l.Recipient != nil && !at.After(now) && !r.Prompt && r.Tries == 0 {
 		if digest := l.Recipient.DigestAt(r.DueAt, d.Risk); digest.After(now) {
 			at, why = digest, "goes out with the next digest"
 		}

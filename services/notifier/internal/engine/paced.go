@@ -366,7 +366,7 @@ func (l *lane) claim(ctx context.Context, b *ledger.Batch, it *task, many bool) 
 	next.Uncertain = next.Uncertain || next.State == ledger.Claimed && next.Into == ""
 	next.State, next.By, next.Until = ledger.Claimed, b.By, &b.Until
 	next.Into, next.Many = b.ID, many
-	next.Tries++
+	next.Tries, next.Prompt = next.Tries+1, true
 	mine, won, err := l.write(ctx, it.rec, next)
 	if err != nil || !won {
 		l.done(it.it, mine, nil, err)

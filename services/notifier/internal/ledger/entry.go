@@ -91,6 +91,8 @@ type Entry struct {
 	Problem string `json:"problem,omitempty"`
 	// Held is why it did not go out when it was due first.
 	Held string `json:"held,omitempty"`
+	// Prompt: it waits for no digest, for it left with one, or a person sends it again.
+	Prompt bool `json:"prompt,omitempty"`
 	// Into names the message that stands for this and perhaps for other
 	// deliveries; Many says that it does for others.
 	Into string `json:"into,omitempty"`

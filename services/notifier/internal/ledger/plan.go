@@ -243,7 +243,7 @@ func (l *Ledger) Again(ctx context.Context, r *Record, now time.Time) (won bool,
 	next := r.Entry
 	next.State, next.DueAt, next.Tries, next.Until = Planned, now.UTC(), 0, nil
 	next.Into, next.Many = "", false
-	next.Held = "sent again by hand"
+	next.Held, next.Prompt = "sent again by hand", true
 	_, won, err = l.Update(ctx, r, next)
 	return won, err
 }
