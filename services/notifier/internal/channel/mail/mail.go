@@ -19,6 +19,7 @@ import (
 	"net"
 	netmail "net/mail"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -187,6 +188,12 @@ func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
 }
 
 // errLogin: neither PLAIN nor LOGIN is offered.
+// noSuchAddress are the status codes that say of the recipient's address that it takes
+// nothing: not 5.1.7 and 5.1.8, which are about the sender's, nor 5.1.9, about a relay.
+//
+//	https://www.iana.org/assignments/smtp-enhanced-status-codes
+var noSuchAddress = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"}
+
 var errLogin = errors.New("no known way of logging in is offered")
 
 // problem words a failure without the server's own text, which may quote what it
@@ -203,9 +210,7 @@ func (c *Channel) problem(err error) *channel.Problem {
 		case code >= 500:
 			p.Text += fmt.Sprintf(": answered %d", code)
 			p.Class = channel.Refused
-			// 5.1.x is about the address, 5.2.1 a mailbox that takes nothing more.
-			status := se.EnhancedStatusCode()
-			if se.Reason == mail.ErrSMTPRcptTo && (strings.HasPrefix(status, "5.1.") || status == "5.2.1") {
+			if se.Reason == mail.ErrSMTPRcptTo && slices.Contains(noSuchAddress, se.EnhancedStatusCode()) {
 				p.Class = channel.Gone
 			}
 		default:

@@ -45,7 +45,8 @@ type server struct {
 	mu     sync.Mutex
 	next   channeltest.Answer
 	mails  []received
-	logins []string // "user over TLS" and the like
+	logins []string          // "user over TLS" and the like
+	rcpt   smtp.EnhancedCode // what recipients are refused with; empty: they are not
 }
 
 type received struct {
@@ -133,6 +134,11 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
 	if s.answer() == channeltest.Gone {
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: chatty}
+	}
+	s.s.mu.Lock()
+	defer s.s.mu.Unlock()
+	if s.s.rcpt != (smtp.EnhancedCode{}) {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: s.s.rcpt, Message: chatty}
 	}
 	return nil
 }
@@ -421,4 +427,21 @@ func TestNewNamesTheField(t *testing.T) {
 
 func serverInfo(name string, overTLS bool, offers ...string) *gosmtp.ServerInfo {
 	return &gosmtp.ServerInfo{Name: name, TLS: overTLS, Auth: offers}
+}
+
+// Servers say at the recipient also what they have against the sender: that says nothing
+// of the recipient's address.
+func TestOnlyTheAddressItselfIsGone(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[smtp.EnhancedCode]channel.Class{
+		{5, 1, 1}: channel.Gone, {5, 1, 3}: channel.Gone, {5, 1, 6}: channel.Gone, {5, 1, 10}: channel.Gone, {5, 2, 1}: channel.Gone,
+		{5, 1, 0}: channel.Refused, {5, 1, 7}: channel.Refused, {5, 1, 8}: channel.Refused, {5, 7, 1}: channel.Refused,
+	} {
+		s := newServer(t, how{})
+		s.rcpt = code
+		_, err := s.Channel(t).Send(t.Context(), channeltest.Alert(channel.Opened))
+		var p *channel.Problem
+		require.ErrorAs(t, err, &p, "%v", code)
+		require.Equal(t, want, p.Class, "%v", code)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/run"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 )
@@ -23,9 +24,10 @@ const (
 	// maxAge is how old a signed request may be: an older one may be a recording.
 	maxAge = 5 * time.Minute
 	// maxPayload bounds what is read; a payload repeats the message.
-	maxPayload = 1 << 20
-	maxPresses = 16 // that are worked on at a time
-	maxReads   = 64 // requests whose bodies are read at a time
+	maxPayload  = 1 << 20
+	listenAgain = 2 * time.Second
+	maxPresses  = 16 // that are worked on at a time
+	maxReads    = 64 // requests whose bodies are read at a time
 	// Path is where Slack sends what was pressed.
 	Path = "/slack"
 )
@@ -115,17 +117,32 @@ func (b *Bot) Listen(ctx context.Context, d *press.Desk) error {
 		return b.socket(ctx, d)
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", b.buttons.Listen)
-	if err != nil {
-		return err
+	said := ""
+	for {
+		l, err := lc.Listen(ctx, "tcp", b.buttons.Listen)
+		if err == nil {
+			err = b.serve(ctx, l, d)
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		// The other channels go on.
+		if err.Error() != said {
+			said = err.Error()
+			d.Logger.Error("what is pressed cannot arrive, trying again; no button works until it does", "setting", "listen", "error", err)
+		}
+		if !run.Pause(ctx, listenAgain) {
+			return nil
+		}
 	}
-	return b.serve(ctx, l, d)
 }
 
 // serve closes l.
 func (b *Bot) serve(ctx context.Context, l net.Listener, d *press.Desk) error {
-	c := b.counter(ctx, d)
+	asking, cancel := context.WithCancel(ctx)
+	c := b.counter(asking, d)
 	defer c.close()
+	defer cancel() // before it, which waits for who asks Slack
 	reads := make(chan struct{}, maxReads)
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,

@@ -271,3 +271,43 @@ func TestListenAndSecretBelongTogether(t *testing.T) {
 		require.ErrorContains(t, err, team)
 	}
 }
+
+// A port that another one has ends nothing but waits until it is free.
+func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	at := other.Addr().String()
+	b, err := NewBot(token, "http://127.0.0.1:1", true, Buttons{Secret: "s", Listen: at, Team: "T1"})
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	log := &logged{}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Listen(ctx, &press.Desk{Logger: slog.New(slog.NewTextHandler(log, nil))}) }()
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "setting=listen") }, 30*time.Second, time.Millisecond)
+	require.NoError(t, other.Close())
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", at)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	stop()
+	require.NoError(t, <-done)
+}
+
+// Where serving ends by itself, nobody waits for Slack to say whose the bot is.
+func TestServingThatFailsWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	b, err := NewBot(token, "http://127.0.0.1:1", true, Buttons{Secret: "s", Listen: l.Addr().String()}) // nobody answers there
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	done := make(chan error, 1)
+	go func() { done <- b.serve(context.Background(), l, &press.Desk{Logger: slog.New(slog.DiscardHandler)}) }()
+	require.Error(t, got(t, done))
+}
