@@ -1,11 +1,13 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -69,10 +71,42 @@ func (l *Ledger) Welcome(ctx context.Context, tested []Tested) (int, error) {
 // is told who was not told yet.
 type Claim = plan.Claim
 
-// Claim says that a recipient looks after an interaction until then. It returns
-// the claim that is good: another recipient's if that one came first.
+// Claim says that a recipient looks after an interaction until then, and at most for half
+// of the time that is left. It returns the claim that is good: another recipient's if that
+// one came first.
 func (l *Ledger) Claim(ctx context.Context, ref subject.Ref, recipient string, until time.Time) (Claim, error) {
-	return l.ledger.Claim(ctx, ref, plan.Claim{By: recipient, Until: until.UTC()}, time.Now())
+	p, err := l.ledger.PlanOf(ctx, ref)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return Claim{}, ErrUnknown
+	}
+	if err != nil {
+		return Claim{}, err
+	}
+	var names []string
+	for _, d := range p.Deliveries {
+		if name, _, ok := strings.Cut(d.Address, "/"); ok {
+			names = append(names, name)
+		}
+	}
+	// Whoever is told nothing would keep everybody from being told.
+	if !slices.Contains(names, recipient) {
+		slices.Sort(names)
+		return Claim{}, fmt.Errorf("%q is none of its recipients: %s", recipient, cmp.Or(strings.Join(slices.Compact(names), ", "), "it has none"))
+	}
+	stored, err := l.ledger.Deliveries(ctx, ref)
+	if err != nil {
+		return Claim{}, err
+	}
+	now := time.Now()
+	for _, r := range stored { // what is still to be sent has its alert
+		if r.Alert == nil {
+			continue
+		}
+		if at := r.Alert.Data.ExpiresAt; at != nil {
+			until = plan.Earlier(until, now.Add(at.Sub(now)/2))
+		}
+	}
+	return l.ledger.Claim(ctx, ref, plan.Claim{By: recipient, Until: until.UTC()}, now)
 }
 
 // ErrUnknown: the ledger knows of no such interaction.

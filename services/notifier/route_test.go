@@ -126,6 +126,40 @@ func TestFloodIsThreeMessagesAMinute(t *testing.T) {
 	require.Empty(t, hook.calls)
 }
 
+// However long somebody wants to look after a request, the others are told while there is
+// time to decide.
+func TestAClaimLeavesTimeToDecide(t *testing.T) {
+	t.Parallel()
+	b, hook, clk := newBench(t), newReceiver(t, nil), newClock(time.Now())
+	o := hook.people(t, `recipients:
+  - {name: ada, channels: [{channel: hook}], group: 0s}
+  - {name: bob, channels: [{channel: hook}], group: 0s}
+routes:
+  - name: shop
+    match: {project: shop}
+    steps:
+      - {after: 0s, to: [ada]}
+      - {after: 5m, to: [bob]}
+`)
+	o.Clock = clk
+	b.notify(t, o)
+	ref := newRef(1)
+	s := summary(ref, clk.Now())
+	deadline := clk.Now().Add(40 * time.Minute)
+	s.ExpiresAt = &deadline
+	b.open(t, ref, s)
+	hook.next(t)
+	view, err := notifier.OpenLedger(t.Context(), b.cred)
+	require.NoError(t, err)
+	defer view.Close()
+	got, err := view.Claim(t.Context(), ref, "ada", clk.Now().Add(24*time.Hour))
+	require.NoError(t, err)
+	require.WithinDuration(t, clk.Now().Add(20*time.Minute), got.Until, time.Minute)
+	clk.move(21 * time.Minute)
+	c := hook.next(t)
+	require.Equal(t, "bob", c.Data["recipient"])
+}
+
 // Escalation: the next person is told when the time has come, unless somebody
 // says that they look after it; the end is told to whom was told.
 func TestEscalationAndClaim(t *testing.T) {
@@ -159,6 +193,10 @@ routes:
 	view, err := notifier.OpenLedger(t.Context(), b.cred)
 	require.NoError(t, err)
 	defer view.Close()
+	_, err = view.Claim(t.Context(), claimed, "adda", clk.Now().Add(20*time.Minute))
+	require.EqualError(t, err, `"adda" is none of its recipients: ada, bob`)
+	_, err = view.Claim(t.Context(), newRef(9), "ada", clk.Now().Add(20*time.Minute))
+	require.ErrorIs(t, err, notifier.ErrUnknown)
 	until, err := view.Claim(t.Context(), claimed, "ada", clk.Now().Add(20*time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, "ada", until.By)

@@ -48,9 +48,9 @@ func Gate(d *Due, now time.Time) (at time.Time, why string) {
 		if d.First && !d.Seen.IsZero() {
 			most := d.Created.Add(seenMost)
 			if d.Expires != nil {
-				most = earlier(most, d.Created.Add(d.Expires.Sub(d.Created)/2))
+				most = Earlier(most, d.Created.Add(d.Expires.Sub(d.Created)/2))
 			}
-			later(earlier(d.Seen.Add(seenHold), most), "somebody has it before their eyes")
+			later(Earlier(d.Seen.Add(seenHold), most), "somebody has it before their eyes")
 		}
 		if c := d.Claim; c != nil && !d.First && (r == nil || r.Name != c.By) {
 			later(c.Until, c.By+" looks after it")
@@ -65,7 +65,8 @@ func Gate(d *Due, now time.Time) (at time.Time, why string) {
 	return at, why
 }
 
-func earlier(a, b time.Time) time.Time {
+// Earlier is the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
 	}
