@@ -349,13 +349,7 @@ func (f *fake) find(id string) (*asked, error) {
 			hits = append(hits, a)
 		}
 	}
-	switch len(hits) {
-	case 0:
-		return nil, api.ErrNotFound
-	case 1:
-		return hits[0], nil
-	}
-	return nil, api.ErrAmbiguous
+	return sole(hits)
 }
 
 func (f *fake) interaction(a *asked, body bool) wire.Interaction {
@@ -570,12 +564,16 @@ func (f *fake) ResolveSession(id string) (string, error) {
 }
 
 func (f *fake) resolve(id string) (string, error) {
+	var hits []string
 	for key, s := range f.sessions {
-		if key == id || s.SessionID == id {
+		if key == id {
 			return key, nil
 		}
+		if s.SessionID == id {
+			hits = append(hits, key)
+		}
 	}
-	return "", api.ErrNotFound
+	return sole(hits)
 }
 
 // reset forgets what was asked.

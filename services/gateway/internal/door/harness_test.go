@@ -58,6 +58,7 @@ type house struct {
 	door   *door.Door
 	auth   *auth.Store
 	pushes *pushes.Store
+	alerts *ticket.Book
 	ahead  *atomic.Int64 // of the pushes' clock, in ns
 	url    string        // http://127.0.0.1:port
 	token  string
@@ -158,7 +159,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 	require.NoError(t, err)
 	tickets, err := ticket.Open(t.Context(), ticket.Options{Conn: nc.(*nats.Conn), Engine: h.fake, People: store, Logger: o.Logger})
 	require.NoError(t, err)
-	h.pushes = browsers
+	h.pushes, h.alerts = browsers, tickets
 	o.Pushes = &pushes.Desk{Store: browsers, Tickets: tickets, Logger: o.Logger}
 	for _, fn := range change {
 		fn(&o)

@@ -18,6 +18,7 @@ import (
 )
 
 type operation struct {
+	route       string // as a pattern of a ServeMux
 	RequestBody *struct {
 		Required bool
 		Content  map[string]struct{ Schema *schema }
@@ -57,6 +58,7 @@ func (c *Contract) loadRoutes(raw []byte) error {
 	c.ops = doc.Paths
 	for path, ops := range c.ops {
 		for method, op := range ops {
+			op.route = strings.ToUpper(method) + " " + path
 			for status, r := range op.Responses {
 				if r.Ref == "" {
 					continue
@@ -75,9 +77,22 @@ func (c *Contract) loadRoutes(raw []byte) error {
 // Routes are the operations, as patterns of a ServeMux.
 func (c *Contract) Routes() []string {
 	var list []string
-	for path, ops := range c.ops {
-		for method := range ops {
-			list = append(list, strings.ToUpper(method)+" "+path)
+	for _, ops := range c.ops {
+		for _, op := range ops {
+			list = append(list, op.route)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Refusals are the statuses from 400 on that the document names for a route.
+func (c *Contract) Refusals(route string) []int {
+	method, path, _ := strings.Cut(route, " ")
+	var list []int
+	for text := range c.ops[path][strings.ToLower(method)].Responses {
+		if status, err := strconv.Atoi(text); err == nil && status >= 400 {
+			list = append(list, status)
 		}
 	}
 	slices.Sort(list)
@@ -236,6 +251,8 @@ type Transport struct {
 	// Report is told what does not fit; it may be called concurrently, also
 	// while a stream is read.
 	Report func(error)
+	// Seen, if set, is told the status that a route answered with.
+	Seen func(route string, status int)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -259,6 +276,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.status = res.StatusCode
+	if op, _ := t.find(x.method, x.url.EscapedPath()); op != nil && t.Seen != nil {
+		t.Seen(op.route, x.status)
+	}
 	x.kind, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
 	report := func(err error) {
 		if err != nil {

@@ -46,6 +46,7 @@ type route struct {
 	method, path string
 	id, doc      string
 	public       bool
+	anyHost      bool // it is served by whatever name
 	query        []object
 	body         *schema
 	optional     bool    // the body
@@ -111,7 +112,10 @@ func (r route) operation(b *book) object {
 	if len(params) > 0 {
 		op["parameters"] = params
 	}
-	errs := append([]int{421}, r.errs...)
+	errs := slices.Clone(r.errs)
+	if !r.anyHost {
+		errs = append(errs, 421)
+	}
 	if r.public {
 		op["security"] = []object{}
 	} else {
@@ -219,8 +223,8 @@ func routes(b *book) []route {
 		})
 	ok, end, rule := of[wire.OK](b), of[wire.CeremonyEnd](b), of[wire.NewRule](b)
 	return []route{
-		{method: "GET", path: "/healthz", id: "health", doc: "Says that the process answers.", public: true, ok: ok},
-		{method: "GET", path: "/readyz", id: "ready", doc: "Says whether decisions can be taken.", public: true, ok: ok, errs: []int{503}},
+		{method: "GET", path: "/healthz", id: "health", doc: "Says that the process answers.", public: true, anyHost: true, ok: ok},
+		{method: "GET", path: "/readyz", id: "ready", doc: "Says whether decisions can be taken.", public: true, anyHost: true, ok: ok, errs: []int{503}},
 		{method: "GET", path: "/api/openapi.json", id: "openapi", doc: "This document.", public: true, document: true},
 		{method: "GET", path: "/api/frames.schema.json", id: "frames", doc: "The JSON Schema of the WebSocket frames.", public: true, document: true},
 		{method: "POST", path: "/api/login", id: "login", doc: "Takes a link's token for a session's.", public: true, body: of[wire.LinkToken](b), ok: of[wire.SessionToken](b), errs: []int{401, 503}},
@@ -235,7 +239,7 @@ func routes(b *book) []route {
 		{method: "POST", path: "/api/push/renewal", id: "renewPushBrowser", doc: "Tells a browser's new subscription, by the secret that it was given when it was added.", public: true, body: of[wire.PushRenewal](b), ok: ok, errs: []int{404, 503}},
 		{method: "POST", path: "/api/push/decision", id: "decideByPush", doc: "Decides by the one-use token of a notification, and answers with the receipt.", public: true, body: of[wire.TicketUse](b), ok: of[wire.Receipt](b), errs: []int{403, 404, 409, 410, 503}},
 		{method: "GET", path: "/api/me", id: "me", doc: "Tells who is signed in.", ok: of[wire.Me](b)},
-		{method: "GET", path: "/api/cli-logins", id: "listCLILogins", doc: "Lists the terminals that wait to be confirmed.", ok: of[wire.CLIRequests](b)},
+		{method: "GET", path: "/api/cli-logins", id: "listCLILogins", doc: "Lists the terminals that wait to be confirmed.", ok: of[wire.CLIRequests](b), errs: []int{403}},
 		{method: "POST", path: "/api/cli-logins/{code}", id: "answerCLILogin", doc: "Answers a terminal. A terminal's own session may not.", body: of[wire.CLIAnswer](b), ok: ok, errs: []int{404}},
 		{method: "GET", path: "/api/sign-in", id: "signInWays", doc: "Tells how people can sign in here.", public: true, ok: of[wire.SignInWays](b)},
 		{method: "POST", path: "/api/sign-in/passkey/begin", id: "beginPasskeySignIn", doc: "Begins a sign-in with a passkey.", public: true, ok: of[wire.Ceremony](b), errs: []int{400, 503}},
@@ -273,8 +277,8 @@ func routes(b *book) []route {
 		},
 		{method: "GET", path: "/api/interactions/{id}", id: "getInteraction", doc: "Reads one, by its id or key.", ok: of[wire.Interaction](b), errs: []int{400, 404}},
 		{method: "POST", path: "/api/interactions/{id}/decision", id: "decide", doc: "Decides one. Every attempt gets a receipt; who was too late gets the winner's decision.", body: decision, ok: of[wire.Receipt](b), errs: []int{404, 409, 410}},
-		{method: "GET", path: "/api/interactions/{id}/audience", id: "getAudience", doc: "Tells whoever may decide it who else may, by their roles.", ok: of[wire.Audience](b), errs: []int{403, 404}},
-		{method: "GET", path: "/api/interactions/{id}/alerts", id: "getAlerts", doc: "Tells whoever may decide it who was alerted elsewhere, when and by what, what the providers said, why somebody was not, and what comes next.", ok: of[wire.Alerts](b), errs: []int{403, 404, 503}},
+		{method: "GET", path: "/api/interactions/{id}/audience", id: "getAudience", doc: "Tells whoever may decide it who else may, by their roles.", ok: of[wire.Audience](b), errs: []int{400, 403, 404}},
+		{method: "GET", path: "/api/interactions/{id}/alerts", id: "getAlerts", doc: "Tells whoever may decide it who was alerted elsewhere, when and by what, what the providers said, why somebody was not, and what comes next.", ok: of[wire.Alerts](b), errs: []int{400, 403, 404}},
 		{method: "POST", path: "/api/seen", id: "seen", doc: "Says what a person has before their eyes; a notifier waits a little with it then. What the person may not answer, and what does not wait, is passed over.", body: of[wire.Seen](b), ok: ok},
 		{method: "GET", path: "/api/rules", id: "listRules", doc: "Lists the rules, those in force first.", ok: of[wire.RuleList](b)},
 		{method: "POST", path: "/api/rules/preview", id: "previewRule", doc: "Says what a rule would be and what it would decide. Nothing is made.", body: rule, ok: of[wire.RulePreview](b), errs: []int{404}},
