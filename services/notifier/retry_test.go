@@ -57,3 +57,20 @@ func TestARetryWaitsForNoDigest(t *testing.T) {
 	require.Equal(t, first.Raw, hook.next(t).Raw)
 	b.awaitAt(t, ref, "step1", "ada/hook", ledger.Sent)
 }
+
+// A digest that would leave after the deadline tells nobody in time: it is told alone.
+func TestWhatADigestWouldTellTooLateIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	b, hook, clk := newBench(t), newReceiver(t, nil), newClock(time.Now().Truncate(time.Hour).Add(time.Minute))
+	o := hook.people(t, hourly)
+	o.Clock = clk
+	n := b.notify(t, o)
+	ref, s := newRef(1), summary(newRef(1), clk.Now())
+	deadline := clk.Now().Add(20 * time.Minute)
+	s.ExpiresAt = &deadline
+	b.open(t, ref, s)
+	b.awaitAt(t, ref, "step1", "ada/hook", ledger.Planned)
+	n.queues(t, 1)
+	clk.move(10 * time.Second)
+	require.Equal(t, ref.String(), hook.next(t).Subject)
+}

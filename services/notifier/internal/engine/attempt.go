@@ -120,7 +120,8 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 	}
 	at, why := plan.Gate(d, now)
 	if l.Recipient != nil && !at.After(now) && !r.Prompt && r.Tries == 0 {
-		if digest := l.Recipient.DigestAt(r.DueAt, d.Risk); digest.After(now) {
+		// A digest that leaves after the deadline tells nobody in time.
+		if digest := l.Recipient.DigestAt(r.DueAt, d.Risk); digest.After(now) && (d.Expires == nil || ended || digest.Before(*d.Expires)) {
 			at, why = digest, "goes out with the next digest"
 		}
 	}
