@@ -88,7 +88,7 @@ func renderAccounts(p *Plan, keys map[string][]string, seal string) string {
 	}
 	b.WriteString("    ]\n  }\n")
 	for _, a := range others {
-		writeAccount(&b, &a)
+		writeAccount(&b, &a, p.Cluster != nil)
 	}
 	b.WriteString("}\n")
 	return b.String()
@@ -170,10 +170,14 @@ func writeUsers(b *strings.Builder, keys, publish, subscribe []string) {
 	}
 }
 
-func writeAccount(b *strings.Builder, a *access) {
+func writeAccount(b *strings.Builder, a *access, cluster bool) {
 	fmt.Fprintf(b, "  %s {\n", quote(a.account))
 	if a.ownJetStream {
-		fmt.Fprintf(b, "    jetstream: { max_file: %d, max_mem: 0, max_streams: 16, max_consumers: 256 }\n", notifierMaxStore)
+		most := notifierMaxStore
+		if cluster { // each copy counts
+			most *= 3
+		}
+		fmt.Fprintf(b, "    jetstream: { max_file: %d, max_mem: 0, max_streams: 16, max_consumers: 256 }\n", most)
 	}
 	if a.account != provisionerAccount {
 		fmt.Fprintf(b, "    limits: { max_connections: %d, max_subscriptions: %d }\n", MaxConnections, maxSubscriptions)

@@ -38,8 +38,8 @@ type Config struct {
 	Routes     []plan.Route     `json:"routes,omitempty"`
 	// Deciders are services that a step of a route asks before people are told.
 	Deciders []Decider `json:"deciders,omitempty"`
-	// LedgerReplicas is how many servers of a cluster keep the ledger, when it is
-	// made; default 1.
+	// LedgerReplicas is how many servers of a cluster keep the ledger at least; default:
+	// three, and one without a cluster.
 	LedgerReplicas int `json:"ledger_replicas,omitempty"`
 }
 

@@ -1,13 +1,11 @@
 package notifier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +35,7 @@ func OpenLedger(ctx context.Context, c *bus.Credentials, options ...nats.Option)
 	if err != nil {
 		return nil, err
 	}
-	l, err := ledger.Open(ctx, conn.Conn, 1)
+	l, err := ledger.Open(ctx, conn.Conn, 0)
 	if err != nil {
 		conn.Shut()
 		return nil, fmt.Errorf("notifier: %w", err)
@@ -75,38 +73,11 @@ type Claim = plan.Claim
 // of the time that is left. It returns the claim that is good: another recipient's if that
 // one came first.
 func (l *Ledger) Claim(ctx context.Context, ref subject.Ref, recipient string, until time.Time) (Claim, error) {
-	p, err := l.ledger.PlanOf(ctx, ref)
+	c, err := l.ledger.ClaimOnce(ctx, ref, recipient, until, time.Now())
 	if errors.Is(err, ledger.ErrNotFound) {
-		return Claim{}, ErrUnknown
+		err = ErrUnknown
 	}
-	if err != nil {
-		return Claim{}, err
-	}
-	var names []string
-	for _, d := range p.Deliveries {
-		if name, _, ok := strings.Cut(d.Address, "/"); ok {
-			names = append(names, name)
-		}
-	}
-	// Whoever is told nothing would keep everybody from being told.
-	if !slices.Contains(names, recipient) {
-		slices.Sort(names)
-		return Claim{}, fmt.Errorf("%q is none of its recipients: %s", recipient, cmp.Or(strings.Join(slices.Compact(names), ", "), "it has none"))
-	}
-	stored, err := l.ledger.Deliveries(ctx, ref)
-	if err != nil {
-		return Claim{}, err
-	}
-	now := time.Now()
-	for _, r := range stored { // what is still to be sent has its alert
-		if r.Alert == nil {
-			continue
-		}
-		if at := r.Alert.Data.ExpiresAt; at != nil {
-			until = plan.Earlier(until, now.Add(at.Sub(now)/2))
-		}
-	}
-	return l.ledger.Claim(ctx, ref, plan.Claim{By: recipient, Until: until.UTC()}, now)
+	return c, err
 }
 
 // ErrUnknown: the ledger knows of no such interaction.

@@ -172,6 +172,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 		return nil, fmt.Errorf("notifier: %w", err)
 	}
 	n.ledger = l
+	l.WarnOfOne(ctx, log)
 	if len(asking) > 0 || o.Config.calls() || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Via != "" }) {
 		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,8 +49,12 @@ type Ledger struct {
 	kv jetstream.KeyValue
 }
 
-// Open makes the bucket where it is missing. replicas counts for a new bucket
-// only; 0 is 1.
+// inCluster is how many servers of a cluster keep the ledger where nobody says how many:
+// all that one lost server may not take with it.
+const inCluster = 3
+
+// Open makes the bucket where it is missing, and raises its copies to replicas; 0 is three
+// in a cluster, as far as it has the servers, and else one.
 func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Ledger, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout))
 	if err != nil {
@@ -65,7 +70,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Ledger, error) {
 	}
 	var b pause
 	for {
-		err := open(ctx, js, want)
+		err := open(ctx, js, want, replicas)
 		if err == nil {
 			break
 		}
@@ -80,7 +85,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Ledger, error) {
 	return &Ledger{nc, kv}, nil
 }
 
-func open(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
+func open(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, replicas int) error {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		// Another replica may be making it; the next attempt finds it.
@@ -100,7 +105,40 @@ func open(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConf
 	case have.Storage != jetstream.FileStorage:
 		return fmt.Errorf("%w: storage is not file", ErrDrift)
 	}
-	return nil
+	copies := replicas
+	if c := s.CachedInfo().Cluster; copies == 0 && c != nil && c.Name != "" {
+		copies = inCluster
+	}
+	if have.Replicas >= copies {
+		return nil
+	}
+	have.Replicas = copies
+	_, err = js.UpdateStream(ctx, have)
+	if err == nil || replicas != 0 {
+		return err
+	}
+	return nil // as many as there are; WarnOfOne says it
+}
+
+// Copies is how many servers keep the ledger, and whether they form a cluster.
+func (l *Ledger) Copies(ctx context.Context) (n int, cluster bool, err error) {
+	js, err := jetstream.New(l.nc, jetstream.WithDefaultTimeout(callTimeout))
+	if err != nil {
+		return 0, false, fmt.Errorf("ledger: %w", err)
+	}
+	s, err := js.Stream(ctx, "KV_"+Bucket)
+	if err != nil {
+		return 0, false, fmt.Errorf("ledger: %w", err)
+	}
+	info := s.CachedInfo()
+	return info.Config.Replicas, info.Cluster != nil && info.Cluster.Name != "", nil
+}
+
+// WarnOfOne says where a cluster keeps the ledger on one of its servers only.
+func (l *Ledger) WarnOfOne(ctx context.Context, log *slog.Logger) {
+	if copies, cluster, err := l.Copies(ctx); err == nil && cluster && copies < 2 {
+		log.Warn("the ledger is kept by one server of the cluster: while that is away nobody is told", "setting", "ledger_replicas")
+	}
 }
 
 // Create stores e under k if there is nothing yet. It returns what is stored

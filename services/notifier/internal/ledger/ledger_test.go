@@ -2,6 +2,11 @@ package ledger_test
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +61,121 @@ func server(t *testing.T) (connect func() *nats.Conn) {
 		})
 		return nc
 	}
+}
+
+// cluster starts three servers and returns how to connect with a notifier's rights, and
+// how to end one of them by its name.
+func cluster(t *testing.T) (connect func() *nats.Conn, end func(name string)) {
+	t.Helper()
+	const nodes = 3
+	port := func() int {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		return l.Addr().(*net.TCPAddr).Port
+	}
+	var clients, routes [nodes]int
+	for i := range nodes {
+		clients[i], routes[i] = port(), port()
+	}
+	var first string
+	var urls []string
+	running := map[string]*natsd.Server{}
+	for i := range nodes {
+		dir := t.TempDir()
+		if i == 0 {
+			first = dir
+		} else { // the keys travel; the plan is written again for the node
+			require.NoError(t, os.CopyFS(filepath.Join(dir, "creds"), os.DirFS(filepath.Join(first, "creds"))))
+			raw, err := os.ReadFile(filepath.Join(first, "nats", "plan.json"))
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "nats"), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "nats", "plan.json"), raw, 0o600))
+			creds, err := filepath.Glob(filepath.Join(dir, "creds", "*"))
+			require.NoError(t, err)
+			for _, c := range creds {
+				require.NoError(t, os.Chmod(c, 0o600))
+			}
+		}
+		c := &natsd.Cluster{Name: "banksman", ServerName: fmt.Sprint("n", i), Port: routes[i], User: "node", Password: "pass"}
+		for j := range nodes {
+			if j != i {
+				c.Routes = append(c.Routes, fmt.Sprintf("nats://node:pass@127.0.0.1:%d", routes[j]))
+			}
+		}
+		require.NoError(t, natsd.Write(natsd.Plan{Dir: dir, Port: clients[i], Durability: natsd.DurabilityRelaxed, Cluster: c}))
+		srv, err := natsd.Start(t.Context(), natsd.StartOptions{ConfigFile: natsd.ConfigFile(dir)})
+		require.NoError(t, err)
+		t.Cleanup(srv.Shutdown)
+		running[c.ServerName] = srv
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", clients[i]))
+	}
+	cred, err := bus.LoadCredentials(natsd.CredentialsFile(first, bus.RoleNotifier, "", ""))
+	require.NoError(t, err)
+	return func() *nats.Conn {
+		auth, err := cred.Auth()
+		require.NoError(t, err)
+		closed := make(chan struct{})
+		nc, err := nats.Connect(strings.Join(urls, ","), auth, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+			nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			nc.Close()
+			<-closed
+		})
+		return nc
+	}, func(name string) { running[name].Shutdown() }
+}
+
+// A cluster keeps three copies of the ledger, also of one that somebody made with fewer,
+// so that a lost server keeps nobody from being told.
+func TestAClusterKeepsThreeCopies(t *testing.T) {
+	t.Parallel()
+	connect, end := cluster(t)
+	nc := connect()
+	ctx := t.Context() // a call that is lost while the servers find each other has its own limit
+	l, err := ledger.Open(ctx, nc, 1)
+	require.NoError(t, err)
+	copies, in, err := l.Copies(ctx)
+	require.NoError(t, err)
+	require.True(t, in)
+	require.Equal(t, 1, copies)
+
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	var info *jetstream.StreamInfo
+	require.Eventually(t, func() bool { // until all three have joined
+		if l, err = ledger.Open(ctx, nc, 0); err != nil {
+			return false
+		}
+		if copies, _, err = l.Copies(ctx); err != nil || copies != 3 {
+			return false
+		}
+		s, err := js.Stream(ctx, "KV_"+ledger.Bucket)
+		if err != nil {
+			return false
+		}
+		info = s.CachedInfo()
+		for _, p := range info.Cluster.Replicas {
+			if !p.Current || p.Offline {
+				return false
+			}
+		}
+		return info.Cluster.Leader != "" && len(info.Cluster.Replicas) == 2
+	}, 3*patience, 50*time.Millisecond)
+	_, _, err = l.Create(ctx, key, planned())
+	require.NoError(t, err)
+	end(info.Cluster.Leader)
+	require.Eventually(t, func() bool {
+		r, err := l.Get(ctx, key)
+		return err == nil && r.State == ledger.Planned
+	}, 2*patience, 50*time.Millisecond)
+	other := key
+	other.Channel = "other"
+	require.Eventually(t, func() bool {
+		_, _, err := l.Create(ctx, other, planned())
+		return err == nil
+	}, 2*patience, 50*time.Millisecond, "and goes on writing")
 }
 
 // Replicas that start together make one bucket, and of all that claim a delivery
