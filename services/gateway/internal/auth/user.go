@@ -189,9 +189,14 @@ func (s *Store) changeUser(ctx context.Context, id string, change func(*user) er
 	return nil, fmt.Errorf("%w: the user is being changed by others", ErrUnavailable)
 }
 
-// RevokeAll ends every session of a person, but that of a hash if one is given.
+// RevokeAll ends every session of a person, but that of a hash if one is given, and
+// what would still become one.
 func (s *Store) RevokeAll(ctx context.Context, person, except string) error {
-	list, err := s.Sessions(ctx, person)
+	err := s.endWaiting(ctx, person)
+	var list []Session
+	if err == nil {
+		list, err = s.Sessions(ctx, person)
+	}
 	for _, sess := range list {
 		if err == nil && sess.Hash != except {
 			err = s.end(ctx, sess.Hash)
@@ -201,6 +206,31 @@ func (s *Store) RevokeAll(ctx context.Context, person, except string) error {
 		s.onRevoke(ctx, person, func(h string) bool { return h != except })
 	}
 	return err
+}
+
+// endWaiting ends what a person may yet be signed in by without another word: links,
+// and terminals that were confirmed and did not come back.
+func (s *Store) endWaiting(ctx context.Context, person string) error {
+	for _, kind := range []string{linkKey, cliKey} {
+		keys, err := s.kv.ListKeysFiltered(ctx, kind+"*")
+		if err != nil {
+			return unavailable(err)
+		}
+		for key := range keys.Keys() {
+			var rec struct {
+				Person hitl.Principal `json:"person"` // of a link
+				By     hitl.Principal `json:"by"`     // of a terminal
+			}
+			rev, err := s.read(ctx, key, &rec)
+			if err == nil && (rec.Person.ID == person || rec.By.ID == person) {
+				err = s.take(ctx, key, rev)
+			}
+			if err != nil && !errors.Is(err, ErrUnknown) {
+				return errors.Join(err, keys.Stop())
+			}
+		}
+	}
+	return nil
 }
 
 // Sessions are those of a person, in no order.
