@@ -2,22 +2,16 @@ package auth
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"math/big"
 	"slices"
 	"strings"
 
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
+	"github.com/banksman/banksman/services/gateway/internal/typed"
 )
-
-// codeLetters are the letters of a code: none looks like another.
-const codeLetters = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
-
-const codeLength = 8
 
 // managing is what the confirmation of a terminal adds to its name.
 const managing = ", to manage people and tokens"
@@ -61,7 +55,7 @@ func (s *Store) RequestCLI(ctx context.Context, name string, manage bool) (req C
 	}
 	secret := newToken()
 	now := s.now().UTC()
-	req = CLIRequest{Code: newCode(), Name: name, RequestedAt: now, ExpiresAt: now.Add(CLITTL)}
+	req = CLIRequest{Code: typed.New(), Name: name, RequestedAt: now, ExpiresAt: now.Add(CLITTL)}
 	// The code must not be taken; by chance it never is.
 	err = s.create(ctx, cliKey+req.Code, cliRecord{V: 1, CLIRequest: req, PollHash: hash(secret), Manage: manage})
 	return req, req.Code + "." + secret, err
@@ -94,7 +88,7 @@ func (s *Store) WaitingCLI(ctx context.Context) ([]CLIRequest, error) {
 // ConfirmCLI is a person's word on a terminal's request. ErrUnknown if there
 // is none, or somebody was faster.
 func (s *Store) ConfirmCLI(ctx context.Context, code string, allow bool, by hitl.Principal) error {
-	if !wellFormedCode(code) {
+	if !typed.WellFormed(code) {
 		return ErrUnknown
 	}
 	var rec cliRecord
@@ -124,7 +118,7 @@ func (s *Store) ConfirmCLI(ctx context.Context, code string, allow bool, by hitl
 // is allowed, exactly one poll gets the session.
 func (s *Store) PollCLI(ctx context.Context, poll string) (req CLIRequest, token string, sess *Session, err error) {
 	code, secret, _ := strings.Cut(poll, ".")
-	if !wellFormedCode(code) || !wellFormed(secret) {
+	if !typed.WellFormed(code) || !wellFormed(secret) {
 		return req, "", nil, ErrUnknown
 	}
 	var rec cliRecord
@@ -150,29 +144,4 @@ func (s *Store) PollCLI(ctx context.Context, poll string) (req CLIRequest, token
 	}
 	token, sess, err = s.grant(ctx, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name, Manage: rec.Manage}, ttl)
 	return rec.CLIRequest, token, sess, err
-}
-
-func newCode() string {
-	var b strings.Builder
-	n := big.NewInt(int64(len(codeLetters)))
-	for range codeLength {
-		i, err := rand.Int(rand.Reader, n)
-		if err != nil {
-			panic(err) // the reader never fails since Go 1.24
-		}
-		b.WriteByte(codeLetters[i.Int64()])
-	}
-	return b.String()
-}
-
-func wellFormedCode(code string) bool {
-	if len(code) != codeLength {
-		return false
-	}
-	for i := range code {
-		if !strings.ContainsRune(codeLetters, rune(code[i])) {
-			return false
-		}
-	}
-	return true
 }
