@@ -153,6 +153,9 @@ type Session struct {
 	Rights     role.Set `json:"-"`
 	HasPasskey bool     `json:"-"`
 	AskedFor   string   `json:"-"`
+	// Vouched says that an issuer's word on the person, which lasts until ExpiresAt, is
+	// all that the session stands on, whatever was signed in by.
+	Vouched bool `json:"-"`
 	// From is the address that brought the token, as the gateway sees it.
 	From string `json:"-"`
 }

@@ -280,6 +280,7 @@ func (s *Store) admit(ctx context.Context, sess *Session) error {
 		if until.Before(sess.ExpiresAt) {
 			sess.ExpiresAt = until
 		}
+		sess.Vouched = true
 	}
 	if u.ID != OwnerID {
 		sess.Rights, sess.Person.Name = u.Roles, u.Name

@@ -156,7 +156,8 @@ func (s *refusals) deciding(t *testing.T) {
 		token := h.ticket(a)
 		return []way{
 			{"/api/interactions/" + id + "/decision", `{` + digest + `,"decision":"deny"}`},
-			{at + "/approve", `{` + byKey + `}`}, {at + "/deny", `{` + byKey + `}`},
+			{at + "/approve", `{` + byKey + `}`},
+			{at + "/deny", `{` + byKey + `}`},
 			{"/api/push/decision", `{"token":"` + token + `","decision":"deny"}`},
 		}
 	}

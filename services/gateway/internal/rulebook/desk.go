@@ -94,7 +94,7 @@ func (d *Desk) draft(ctx context.Context, sess *auth.Session, in *wire.NewRule) 
 // longest is how long a rule of somebody may last. Nobody tells when an issuer
 // takes roles away: then it is no longer than the sign-in.
 func longest(sess *auth.Session, now time.Time) time.Duration {
-	if sess.Via == auth.ViaOIDC {
+	if sess.Vouched {
 		return max(time.Second, min(MaxTTL, sess.ExpiresAt.Sub(now)))
 	}
 	return MaxTTL
