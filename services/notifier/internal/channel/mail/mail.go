@@ -187,13 +187,13 @@ func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
 	return "", nil, errLogin
 }
 
-// errLogin: neither PLAIN nor LOGIN is offered.
 // noSuchAddress are the status codes that say of the recipient's address that it takes
 // nothing: not 5.1.7 and 5.1.8, which are about the sender's, nor 5.1.9, about a relay.
 //
 //	https://www.iana.org/assignments/smtp-enhanced-status-codes
 var noSuchAddress = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"}
 
+// errLogin: neither PLAIN nor LOGIN is offered.
 var errLogin = errors.New("no known way of logging in is offered")
 
 // problem words a failure without the server's own text, which may quote what it
