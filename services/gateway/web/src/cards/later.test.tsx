@@ -55,7 +55,7 @@ describe("before the code of a card is there", () => {
     const { user } = mount(h);
     for (const id of ["a", "b"]) await user.click(within(screen.getByTestId(`row-${id}`)).getByRole("checkbox"));
     await user.click(screen.getByTestId("batch-open"));
-    expect(screen.getByTestId("batch-loading")).toHaveRole("status");
+    expect(await screen.findByTestId("batch-loading")).toHaveRole("status");
     expect(screen.queryByTestId("batch-approve")).toBeNull();
     expect(h.answers()).toEqual([]);
     await act(async () => come());
