@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,10 +25,14 @@ import (
 )
 
 // fakeMain plays the CLI's part where the real one cannot be made to: it asks by a
-// form before its start is over, and starts when the file "go" is there. What it
-// is told stands in the file "in".
+// form before its start is over, and answers each control request for a byte in the
+// pipe "go". What it is told stands in the file "in".
 func fakeMain(dir string) int {
 	in, err := os.OpenFile(filepath.Join(dir, "in"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 3
+	}
+	start, err := os.OpenFile(filepath.Join(dir, "go"), os.O_RDWR, 0)
 	if err != nil {
 		return 3
 	}
@@ -50,14 +56,21 @@ func fakeMain(dir string) int {
 			continue
 		}
 		fmt.Println(`{"type":"control_request","request_id":"early","request":{"subtype":"elicitation","mcp_server_name":"deployer","message":"Where to?","requested_schema":{"type":"object","properties":{"env":{"type":"string"}}}}}`)
-		for {
-			if _, err := os.Stat(filepath.Join(dir, "go")); err == nil {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
+		if _, err := io.ReadFull(start, make([]byte, 1)); err != nil {
+			return 5
 		}
 		fmt.Printf(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"pid":%d}}}`+"\n", l.RequestID, os.Getpid())
 	}
+}
+
+// letGo has a fake CLI answer all that it is asked.
+func letGo(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "go"), os.O_RDWR, 0) // so that nobody waits for the other end
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	_, err = f.Write(make([]byte, 64))
+	require.NoError(t, err)
 }
 
 // standIn is a Host that keeps what it is asked.
@@ -120,6 +133,7 @@ func lateRun(t *testing.T, h *standIn) (r *run, dir string) {
 	dir = t.TempDir()
 	memory, err := json.Marshal(memory{CLISession: uuid.NewString(), Begun: true})
 	require.NoError(t, err)
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "go"), 0o600))
 	got, err := New(Options{Path: exe, Env: []string{"TEST_FAKE_CLI=" + dir, "PATH=" + os.Getenv("PATH")}}).Start(t.Context(), runtime.Spec{
 		SessionID: "s1", Cwd: dir, Memory: memory, Open: []gate.Kept{bashAsk(t)}, Logger: slog.New(slog.DiscardHandler),
 	}, h)
@@ -163,7 +177,7 @@ func TestInterrupt_D0_10_HoldsWhileTheCLIStarts(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(told(), "initialize") }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, r.Interrupt(t.Context()))
 	require.Equal(t, "refused "+abandoned, <-said)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	letGo(t, dir)
 	require.Equal(t, "early", <-h.asked) // the start is over
 	r.wg.Wait()
 	require.NotContains(t, told(), `"type":"user"`)
@@ -174,7 +188,7 @@ func TestForm_WhatIsAskedDuringTheStartIsPutToPeople(t *testing.T) {
 	t.Parallel()
 	h := newStandIn()
 	r, dir := lateRun(t, h)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	letGo(t, dir)
 	_, err := r.process(t.Context())
 	require.NoError(t, err)
 	select {
