@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // disk is a small file system of its own, seen at dir by the processes that are
@@ -163,6 +164,16 @@ func pairOn(h *home, d *disk) (nats *process, gw *instance, token string) {
 	return nats, gw, token
 }
 
+// askedOn is pairOn with a request that the server has acknowledged.
+func askedOn(h *home, d *disk) (nats *process, gw *instance, token string, first *process, ix wire.Interaction) {
+	d.t.Helper()
+	nats, gw, token = pairOn(h, d)
+	first = h.ask(long("first")...)
+	ix = gw.waiting(token, 1)[0]
+	first.line(`Waiting for a decision`)
+	return nats, gw, token, first, ix
+}
+
 // long is a command of more than one page of a file system: a file has room for
 // less when its disk is full.
 func long(name string) []string {
@@ -212,10 +223,7 @@ func TestAFullFileSystem_B48_invariant3_invariant4_invariant7(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	d := newDisk(h)
-	nats, gw, token := pairOn(h, d)
-	first := h.ask(long("first")...)
-	ix := gw.waiting(token, 1)[0]
-	first.line(`Waiting for a decision`) // the server has acknowledged it
+	nats, gw, token, first, ix := askedOn(h, d)
 	d.fill()
 	gw.refused(token, ix.ID, ix.Digest)
 	// Whoever starts it again before there is room loses nothing by it.
@@ -274,10 +282,7 @@ func TestAReadOnlyFileSystem_B48_invariant3_invariant4(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	d := newDisk(h)
-	nats, gw, token := pairOn(h, d)
-	first := h.ask(long("first")...)
-	ix := gw.waiting(token, 1)[0]
-	first.line(`Waiting for a decision`)
+	nats, gw, token, first, ix := askedOn(h, d)
 	require.NoError(t, nats.cmd.Process.Signal(syscall.SIGTERM))
 	nats.wait()
 	d.run("mount", "-o", "remount,bind,ro", d.dir)
@@ -304,10 +309,7 @@ func TestAFileSystemThatTurnsReadOnly_B48_invariant3_invariant4_invariant7(t *te
 	t.Parallel()
 	h := newHome(t)
 	d := newBlockDisk(h)
-	nats, gw, token := pairOn(h, d)
-	first := h.ask(long("first")...)
-	ix := gw.waiting(token, 1)[0]
-	first.line(`Waiting for a decision`)
+	nats, gw, token, first, ix := askedOn(h, d)
 	d.fail()
 	gw.refused(token, ix.ID, ix.Digest)
 	require.NoError(t, nats.cmd.Process.Signal(syscall.SIGTERM))
@@ -326,9 +328,7 @@ func TestAFileSystemThatHangs_B48_invariant1_invariant4_invariant7(t *testing.T)
 	t.Parallel()
 	h := newHome(t)
 	d := newBlockDisk(h)
-	_, gw, token := pairOn(h, d)
-	first := h.ask(long("first")...)
-	ix := gw.waiting(token, 1)[0]
+	_, gw, token, first, ix := askedOn(h, d)
 	thaw := sync.OnceFunc(func() { d.run("fsfreeze", "--unfreeze", d.dir) })
 	d.run("fsfreeze", "--freeze", d.dir)
 	t.Cleanup(thaw) // a process that waits for it cannot be killed
