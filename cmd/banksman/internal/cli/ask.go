@@ -304,7 +304,16 @@ func (c *command) waiting(o bus.Opened) {
 	if o.Again || o.Attempt > 1 {
 		again = " (asked again)"
 	}
-	c.say("Waiting for a decision%s: answer %s, or run %s pending. Interaction %s", again, where, Program(), o.Ref.ID)
+	c.say("Waiting for a decision%s: answer %s, or run %s pending%s. Interaction %s", again, where, Program(), c.atHome(), o.Ref.ID)
+}
+
+// atHome is the flag by which another command finds the same data; empty: it is where
+// all commands look.
+func (c *command) atHome() string {
+	if dir, err := DefaultDataDir(); c.data == "" || err == nil && c.data == dir {
+		return ""
+	}
+	return " --data " + c.data
 }
 
 // unanswered ends a question that got no decision.

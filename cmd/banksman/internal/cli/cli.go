@@ -46,13 +46,20 @@ const (
 // Program is how this program was called, for whoever is to call it again from a
 // terminal in the same directory.
 func Program() string {
-	if exe, err := os.Executable(); err == nil && strings.HasPrefix(exe, os.TempDir()) {
-		return "go run ./cmd/banksman" // go run builds into the temp directory
+	if exe, err := os.Executable(); err == nil && byGoRun(exe) {
+		return "go run ./cmd/banksman"
 	}
 	if strings.ContainsRune(os.Args[0], filepath.Separator) {
 		return os.Args[0]
 	}
 	return "banksman"
+}
+
+// byGoRun reports whether go run built a program: into the temp directory, or into its
+// cache, whose directories end in -d.
+func byGoRun(exe string) bool {
+	dir := filepath.Dir(exe)
+	return strings.HasPrefix(exe, os.TempDir()) || strings.HasSuffix(dir, "-d") && len(filepath.Base(filepath.Dir(dir))) == 2
 }
 
 // DefaultDataDir is where an instance keeps its data if nobody says otherwise.

@@ -551,3 +551,22 @@ func TestSilentWorkerIsUnreachableThenItsAsksAreOrphaned_B37(t *testing.T) {
 	require.Eventually(t, func() bool { return len(e.Sessions()) == 2 }, patience, time.Millisecond)
 	require.Equal(t, hitl.StateUserTurn, e.Sessions()[0].State)
 }
+
+// A session that no worker told of is what waits in it: when that is over, so is it.
+func TestASessionWithoutAWorkerEndsWithWhatWaited_B38_B74(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	var rec recorder
+	watch := e.Watch("", rec.add)
+	t.Cleanup(watch.Stop)
+	r := request("k1")
+	raw := w.ask(w.connect(), r)
+	pending(t, e, r.ID)
+	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+	require.Eventually(t, func() bool { st := rec.last(s1); return st != nil && st.PendingCount == 0 }, patience, time.Millisecond)
+	st := rec.last(s1)
+	require.Equal(t, hitl.StateDead, st.State)
+	require.WithinDuration(t, time.Now(), st.StateChangedAt, time.Minute)
+	require.WithinDuration(t, time.Now(), st.StartedAt, time.Minute)
+}

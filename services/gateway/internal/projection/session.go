@@ -119,9 +119,12 @@ func (p *Projection) state(s *session) wire.ProcessState {
 		first.Body = nil // it stands in PendingRequests
 		st.PendingRequest = &first
 	}
-	if s.state.StartedAt.IsZero() && len(s.pending) > 0 {
+	switch {
+	case len(s.pending) > 0 && s.state.StartedAt.IsZero():
 		st.StartedAt = s.pending[0].RequestedAt
 		st.StateChangedAt = s.pending[0].RequestedAt
+	case len(s.pending) == 0 && !s.known: // it was what waited in it
+		st.State, st.StartedAt, st.StateChangedAt = hitl.StateDead, now, now
 	}
 	return st
 }
