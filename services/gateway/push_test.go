@@ -289,6 +289,35 @@ func TestSigningOutEndsTheButtonsOfNotifications_B57(t *testing.T) {
 	require.Equal(t, hitl.Allowed, take(t, got).Decision.Outcome)
 }
 
+// A browser that its push service gave up may show what it was told before: signing out
+// of its sign-in ends the buttons of that as well, and only that sign-out does.
+func TestSigningOutEndsTheButtonsOfABrowserThatWasGivenUp_B57(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g, other := s.gateway(), s.gateway()
+	n := s.notifier()
+	askFor(t, s.client("agents"), command("k1", "make test"))
+	ix := g.open(1)[0]
+	var told wire.TicketReply
+	require.NoError(t, n.Call(t.Context(), wire.VerbTicket, wire.TicketCall{Key: ix.Key, People: []string{"owner"}, Recipient: "ada", Channel: "browser", Via: wire.TicketPush}, &told))
+	press := func(decision string) (int, string) {
+		code, raw := other.call("POST", "/api/push/decision", "", encode(t, wire.TicketUse{Token: told.Token, Decision: decision}))
+		return code, string(raw)
+	}
+	code, raw := g.call("POST", "/api/push", g.token, encode(t, subscription(t, "https://push.example.com/1")))
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	require.Empty(t, browsers(t, n, "owner", browsers(t, n, "owner")[0].ID), "answered with 410")
+	code, raw = g.call("POST", "/api/logout", other.token, "{}")
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	code, said := press("none")
+	require.Equal(t, http.StatusBadRequest, code, "it counts still: %s", said)
+	code, raw = g.call("POST", "/api/logout", g.token, "{}")
+	require.Equal(t, http.StatusOK, code, "%s", raw)
+	code, said = press("allow")
+	require.Equal(t, http.StatusForbidden, code, said)
+	require.Contains(t, said, "signed out since")
+}
+
 // A button of a chat decides once, in the name of whoever of its people pressed it; what
 // is grave or long is denied by it at most.
 func TestTheButtonOfAChat_B57_invariant1_invariant5(t *testing.T) {

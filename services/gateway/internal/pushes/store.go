@@ -87,6 +87,8 @@ type browser struct {
 type list struct {
 	V        int       `json:"v"`
 	Browsers []browser `json:"browsers"`
+	// Dropped are those that a push service knows no more; see there.
+	Dropped []dropped `json:"dropped,omitempty"`
 	// Since is when a browser was last signed out or taken away: what was told before it
 	// may lie there still, and its buttons count no more.
 	Since time.Time `json:"since,omitzero"`
@@ -220,9 +222,10 @@ func (s *Store) leave(ctx context.Context, person string, ended func(session str
 		return // nobody who has a browser
 	}
 	err := s.change(context.WithoutCancel(ctx), person, func(l *list) error {
-		n := len(l.Browsers)
+		n := len(l.Browsers) + len(l.Dropped)
 		l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return ended(b.Session) })
-		if len(l.Browsers) == n {
+		l.Dropped = slices.DeleteFunc(l.Dropped, func(d dropped) bool { return ended(d.Session) })
+		if len(l.Browsers)+len(l.Dropped) == n {
 			return ErrUnknown
 		}
 		l.Since = s.now().UTC()
@@ -273,31 +276,42 @@ func (s *Store) Targets(ctx context.Context, tenant, person string, gone []strin
 	if err != nil {
 		return out, err
 	}
-	drop, left := map[string]bool{}, false
+	// left are sessions that were signed out before their time and are here all the same.
+	left := map[string]bool{}
+	signedOut := func(session string, ends time.Time) (bool, error) {
+		if left[session] || !s.now().Before(ends) {
+			return left[session], nil
+		}
+		_, err := s.o.Auth.CheckHash(ctx, session)
+		if errors.Is(err, auth.ErrUnknown) {
+			left[session], err = true, nil
+		}
+		return left[session], err
+	}
+	drop := map[string]bool{}
 	for _, b := range l.Browsers {
 		name := id(b.Endpoint)
-		if slices.Contains(gone, name) {
+		ended, err := signedOut(b.Session, b.Ends)
+		switch {
+		case err != nil:
+			return out, err
+		case ended || slices.Contains(gone, name):
 			drop[b.Endpoint] = true
+		default:
+			out = append(out, wire.PushTarget{ID: name, Endpoint: b.Endpoint, P256dh: b.Keys.P256dh, Auth: b.Keys.Auth})
+		}
+	}
+	for _, d := range l.Dropped {
+		if !d.matters(s.now()) {
 			continue
 		}
-		if s.now().Before(b.Ends) {
-			_, err := s.o.Auth.CheckHash(ctx, b.Session)
-			if errors.Is(err, auth.ErrUnknown) { // signed out before its time
-				drop[b.Endpoint], left = true, true
-				continue
-			}
-			if err != nil {
-				return out, err
-			}
+		if _, err := signedOut(d.Session, d.Ends); err != nil {
+			return out, err
 		}
-		out = append(out, wire.PushTarget{ID: name, Endpoint: b.Endpoint, P256dh: b.Keys.P256dh, Auth: b.Keys.Auth})
 	}
-	if len(drop) > 0 {
+	if len(drop)+len(left) > 0 {
 		err = s.change(ctx, person, func(l *list) error {
-			l.Browsers = slices.DeleteFunc(l.Browsers, func(b browser) bool { return drop[b.Endpoint] })
-			if left {
-				l.Since = s.now().UTC()
-			}
+			l.forget(drop, left, s.now().UTC())
 			return nil
 		})
 		s.log.Info("browsers forgotten", "person", person, "browsers", len(drop), "error", err)
@@ -339,6 +353,11 @@ func decode(raw []byte) (l list, err error) {
 		}
 		if b.Session == "" {
 			return list{}, hitl.Invalid(at+"session", "is missing")
+		}
+	}
+	for i := range l.Dropped {
+		if l.Dropped[i].Session == "" {
+			return list{}, hitl.Invalid(fmt.Sprintf("dropped.%d.session", i), "is missing")
 		}
 	}
 	return l, nil

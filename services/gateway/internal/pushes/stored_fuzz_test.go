@@ -71,7 +71,7 @@ func FuzzSubscription(f *testing.F) {
 // where and belongs to a sign-in; else nobody is told, and the log has the field only.
 func FuzzStored(f *testing.F) {
 	now := time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC)
-	good, err := json.Marshal(list{V: 1, Since: now, Browsers: []browser{{
+	good, err := json.Marshal(list{V: 1, Since: now, Dropped: []dropped{{Session: "gone", Ends: now, At: now}}, Browsers: []browser{{
 		PushSubscription: wire.PushSubscription{Endpoint: "https://push.example.com/send/x", Keys: wire.PushKeys{P256dh: someKey, Auth: someAuth}},
 		Agent:            "Firefox", CreatedAt: now, Session: "s", Ends: now.Add(time.Hour), Renewal: "r",
 	}}})
@@ -84,6 +84,8 @@ func FuzzStored(f *testing.F) {
 		{`"v":1`, `"V":1,"v":1`},
 		{`"session":"s"`, `"session":""`},
 		{`"session":"s"`, `"session":"s","session":"t"`},
+		{`"session":"gone"`, `"session":""`},
+		{`"dropped":[`, `"dropped":[null,`},
 		{"https:", "http:"},
 		{someAuth, ""},
 		{someKey, someAuth},
@@ -113,6 +115,9 @@ func FuzzStored(f *testing.F) {
 		for _, b := range l.Browsers {
 			require.Nil(t, check("", &b.PushSubscription))
 			require.NotEmpty(t, b.Session)
+		}
+		for _, d := range l.Dropped {
+			require.NotEmpty(t, d.Session)
 		}
 		again, err := json.Marshal(l)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 // else lies there is none, with the field for the log and none of its words.
 func FuzzStored(f *testing.F) {
 	now := time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC)
-	t0 := Ticket{V: 1, Key: "default.agents.i", Digest: "d", People: []string{"ada"}, Recipient: "ops", Channel: "mail", Via: wire.TicketLink, CreatedAt: now, ExpiresAt: now.Add(longest)}
+	t0 := Ticket{V: 1, Key: "default.agents.i", Digest: "d", People: []string{"ada"}, Recipient: "ops", Channel: "mail", Via: wire.TicketLink, CreatedAt: now, ExpiresAt: now.Add(Longest)}
 	used, chat := t0, t0
 	used.Used, used.UsedBy = hitl.VerbDeny, "ada"
 	chat.Via, chat.People, chat.DenyOnly, chat.Shown = wire.TicketChat, []string{"ada", "bo"}, true, "s"
@@ -70,7 +70,7 @@ func FuzzStored(f *testing.F) {
 		if got.Via != wire.TicketChat {
 			require.Len(t, got.People, 1)
 		}
-		require.LessOrEqual(t, got.ExpiresAt.Sub(got.CreatedAt), longest)
+		require.LessOrEqual(t, got.ExpiresAt.Sub(got.CreatedAt), Longest)
 		if got.UsedBy != "" {
 			require.Contains(t, got.People, got.UsedBy)
 		}

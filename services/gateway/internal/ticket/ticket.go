@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// longest is how long a ticket is good that has no deadline to end at.
-	longest   = 7 * 24 * time.Hour
+	// Longest is how long a ticket is good that has no deadline to end at.
+	Longest   = 7 * 24 * time.Hour
 	maxPeople = 100
 	// callLimit bounds one call of the bucket.
 	callLimit = 3 * time.Second
@@ -205,7 +205,7 @@ func (b *Book) Mint(ctx context.Context, tenant string, in wire.TicketCall) (*wi
 	now := b.now().UTC()
 	t := Ticket{
 		V: 1, Key: in.Key, Digest: ix.Digest, People: people, Recipient: in.Recipient, Channel: in.Channel, Via: in.Via,
-		CreatedAt: now, ExpiresAt: now.Add(longest),
+		CreatedAt: now, ExpiresAt: now.Add(Longest),
 	}
 	if at := ix.ExpiresAt; at != nil && at.Before(t.ExpiresAt) {
 		t.ExpiresAt = *at
@@ -333,7 +333,7 @@ func decode(raw []byte) (*Ticket, error) {
 		return nil, hitl.Invalid("via", "is unknown")
 	case !several(n, t.Via) || slices.Contains(t.People, ""):
 		return nil, hitl.Invalid("people", "are too few, or too many")
-	case t.ExpiresAt.IsZero() || t.ExpiresAt.After(t.CreatedAt.Add(longest)):
+	case t.ExpiresAt.IsZero() || t.ExpiresAt.After(t.CreatedAt.Add(Longest)):
 		return nil, hitl.Invalid("expires_at", "is missing or too late")
 	case (t.Used == "") != (t.UsedBy == "") || t.Used != "" && !slices.Contains(t.People, t.UsedBy):
 		return nil, hitl.Invalid("used_by", "is nobody whom the ticket is for")
