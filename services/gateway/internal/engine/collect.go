@@ -32,7 +32,10 @@ func (e *Engine) collect(owners forwarder) func(context.Context, journal.Deliver
 			if e.ledger.Note(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
 				e.log.Warn("removed something that was left and cannot be passed on", "owner", p.Owner, "seq", d.Seq, "error", err)
 			}
-			err = nil
+			over, err = true, nil
+		}
+		if over && err == nil {
+			err = record.DropWithdrawal(ctx, e.opts.Journal, d.Subject)
 		}
 		e.finish(d, err)
 	}

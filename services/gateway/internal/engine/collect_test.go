@@ -110,30 +110,46 @@ func TestAWithdrawalEndsWhatWasLeft_D1_17_invariant3_invariant8(t *testing.T) {
 }
 
 // What an owner leaves and takes back, while it lies there, goes on the record within
-// its quota only.
-func TestWhatWasLeftAndTakenBackIsCharged_B56(t *testing.T) {
+// its quota only. What is beyond is not forgotten: whatever gateway takes it in later,
+// with whatever quota, shows nobody what was taken back, and nothing is left lying.
+func TestWhatWasLeftAndTakenBackIsCharged_B56_D1_17_invariant3(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	nc := w.connect()
+	var all []*hitl.Request
 	for i := range 10 {
 		r := request(fmt.Sprintf("left-%d", i))
+		all = append(all, r)
 		w.leave(r)
 		w.store(nc, subject.Withdraw(ref(r)), []byte(`{"v":1}`))
 	}
 	never := make(chan struct{})
-	e, _ := w.gateway(func(o *Options) {
+	e, stop := w.gateway(func(o *Options) {
 		o.Quota = quota.Limits{DayBytes: 3 * 4096}
 		o.Journal = &idle{o.Journal, never}
 	})
 	j := w.journal(nc)
 	require.Eventually(t, func() bool {
-		pos, err := j.Position(t.Context(), journal.Requests)
-		return err == nil && pos.First > pos.Last
-	}, patience, time.Millisecond)
+		intake, _, err := j.Floors(t.Context())
+		return err == nil && intake == uint64(len(all))
+	}, patience, time.Millisecond, "no withdrawal waits in intake's hand")
 	pending(t, e)
 	pos, err := j.Position(t.Context(), journal.Decisions)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, pos.Last)
+	stop()
+
+	e, _ = w.gateway()
+	for _, r := range all {
+		require.Equal(t, hitl.Cancelled, outcome(t, e, r).Outcome)
+	}
+	for _, stream := range []string{journal.Mailbox, journal.Requests} {
+		require.Eventually(t, func() bool {
+			pos, err := j.Position(t.Context(), stream)
+			return err == nil && pos.First > pos.Last
+		}, patience, time.Millisecond, stream)
+	}
+	pending(t, e)
 }
 
 // What was left of a request that is decided meanwhile is not shown again.

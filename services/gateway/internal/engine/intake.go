@@ -44,7 +44,16 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 		e.finish(d, e.withdraw(ctx, p.Ref(), d.Message))
 		return
 	}
-	e.finish(d, e.admitStored(ctx, p.Ref(), d))
+	err = e.admitStored(ctx, p.Ref(), d)
+	if err == nil && len(d.Header[wire.HeaderLeftAt]) > 0 {
+		// Its withdrawal may not have been able to end it in the mailbox. It waits in the
+		// stream, and not here: no owner fills what intake has in hand.
+		var back *journal.Message
+		if back, err = record.Withdrawal(ctx, e.opts.Journal, p.Ref()); back != nil && err == nil {
+			err = e.withdraw(ctx, p.Ref(), *back)
+		}
+	}
+	e.finish(d, err)
 }
 
 func (e *Engine) finish(d journal.Delivery, err error) {
@@ -117,7 +126,7 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		case over == nil:
 		case d.Redelivered:
 			// Whoever had it before may have put it before people.
-			if opened, err = e.hasOpened(ctx, en.Summary(), ref); err != nil {
+			if opened, err = record.HasOpened(ctx, e.opts.Journal, ref, en.Summary().SessionID); err != nil {
 				return err
 			}
 		}
@@ -144,19 +153,6 @@ func (e *Engine) readDecision(ctx context.Context, ref subject.Ref) func() (*jou
 		reading.Wait()
 		return w, err
 	}
-}
-
-func (e *Engine) hasOpened(ctx context.Context, sum wire.Summary, ref subject.Ref) (bool, error) {
-	found := false
-	err := e.opts.Journal.Last(ctx, journal.Events, []string{subject.Event(ref, subject.Token(sum.SessionID), subject.Open)},
-		func(journal.Message) error {
-			found = true
-			return nil
-		})
-	if errors.Is(err, journal.ErrNotFound) {
-		err = nil
-	}
-	return found, err
 }
 
 // refuse ends a request that nobody will see, with the outcome invalid. Beyond
@@ -214,7 +210,10 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 		// It is not waited for: it may lie behind much that others have left.
 		var left *journal.Message
 		if left, err = e.opts.Journal.Left(ctx, subject.Request(ref)); err == nil {
-			_, err = e.endLeft(ctx, ref, *left, m.Time, c, "withdrawal")
+			done := false
+			if done, err = e.endLeft(ctx, ref, *left, m.Time, c, "withdrawal"); err == nil && !done {
+				return nil // it stays where it is until the request comes, see intake
+			}
 		} else if errors.Is(err, journal.ErrNotFound) {
 			err = journal.ErrLeft // passed on in this moment
 		}

@@ -195,10 +195,10 @@ func (d *desk) Read(_ context.Context, stream string, from uint64, filters []str
 }
 
 func (d *desk) Last(_ context.Context, stream string, filters []string, fn func(journal.Message) error) error {
-	if stream != journal.Events || slices.Contains(filters, "hitl.sgw.>") {
+	if stream != journal.Events && stream != journal.Requests || slices.Contains(filters, "hitl.sgw.>") {
 		return nil // no worker tells of any session
 	}
-	if err := d.call("reads last", nil); err != nil {
+	if err := d.call("reads last of "+stream, nil); err != nil {
 		return err
 	}
 	for _, f := range filters {
@@ -284,7 +284,7 @@ func (s *stage) events() (open, closed int, closedSeq uint64, inOrder bool) {
 		} else {
 			closed++
 			closedSeq = m.Seq
-			inOrder = inOrder && (open > 0 || s.plot.refused)
+			inOrder = inOrder && (open > 0 || s.plot.refused || s.plot.spent && s.streams[journal.Decisions].decision().Outcome == hitl.InvalidIX)
 		}
 	}
 	return open, closed, closedSeq, inOrder

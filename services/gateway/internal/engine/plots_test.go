@@ -40,6 +40,7 @@ func plots(all bool) []*plot {
 	left := func(p *plot) { p.leaves, p.asks = 1, 0 }
 	both := func(p *plot) { p.leaves, p.asks = 1, 1 }
 	back := func(p *plot) { p.backs, p.people = 1, nil }
+	spent := func(p *plot) { p.spent = true }
 	poor := func(p *plot) { p.poor, p.twice, p.people = true, 1, nil }
 	short := []*plot{
 		asked("nobody decides, killed anywhere", anyOrder, killed, nobody),
@@ -60,6 +61,7 @@ func plots(all bool) []*plot {
 		asked("left, killed anywhere", 0, left, func(p *plot) { p.crashes = 1 }),
 		asked("left and asked", 0, both),
 		asked("left and taken back there", 1, left, back),
+		asked("left and withdrawn, a day is used up at once", 0, two, left, nobody, spent, func(p *plot) { p.withdraw = 1 }),
 		asked("left and withdrawn", 0, left, nobody, func(p *plot) { p.withdraw = 1 }),
 	}
 	if !all {
@@ -101,6 +103,8 @@ func plots(all bool) []*plot {
 		asked("left, asked and taken back there, two gateways", 0, two, both, back),
 		asked("left and withdrawn, any order", anyOrder, left, nobody, func(p *plot) { p.withdraw = 1 }),
 		asked("left and withdrawn, two gateways", 0, two, left, nobody, func(p *plot) { p.withdraw = 1 }),
+		asked("left and withdrawn, a day is used up", 1, two, left, nobody, spent, func(p *plot) { p.withdraw = 1 }),
+		asked("left and taken back there, a day is used up", 1, two, left, back, spent),
 		asked("left and withdrawn, somebody decides", 0, left, func(p *plot) { p.withdraw = 1 }),
 		asked("left, expires", anyOrder, left, expires, func(p *plot) { p.asks = 0 }),
 		asked("left, expires, killed anywhere", 0, left, expires, func(p *plot) { p.asks, p.crashes = 0, 1 }),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // mailed reports whether something may be left in the mailbox.
@@ -55,6 +56,7 @@ func (d *desk) Forward(_ context.Context, at string, _ map[string][]string, data
 		}
 		if sub := subject.LeftFor(p); s.find(sub) == nil {
 			s.put(sub, data)
+			s.msgs[len(s.msgs)-1].Header = map[string][]string{wire.HeaderLeftAt: {stageTime.Format(time.RFC3339Nano)}}
 		}
 		return nil
 	})

@@ -65,6 +65,7 @@ type plot struct {
 	recent   int // closed interactions that a gateway remembers
 	refused  bool
 	expires  bool   // the request has a deadline, which comes at any moment
+	spent    bool   // the second gateway has counted its owner's day as used up
 	poor     bool   // the second gateway has no room in its owner's quota, and takes only what another one had
 	fault    string // a planted one, see fault
 }
@@ -228,6 +229,9 @@ func (s *stage) boot(g *gate) {
 	var limits quota.Limits
 	if s.poor(g) {
 		limits.OpenBytes = 1
+	}
+	if s.plot.spent && slices.Index(s.gates, g) == 1 {
+		limits.DayBytes = 1
 	}
 	g.e = New(Options{
 		Quota: limits, Journal: &desk{s, g}, Conn: s.plot.conn, Logger: slog.New(slog.DiscardHandler),

@@ -104,6 +104,42 @@ func among(ctx context.Context, j journal.Journal, stream, filter string, meant 
 	return journal.ErrNotFound
 }
 
+// HasOpened reports whether some gateway has put a request before people.
+func HasOpened(ctx context.Context, j journal.Journal, ref subject.Ref, session string) (bool, error) {
+	m, err := last(ctx, j, journal.Events, subject.Event(ref, subject.Token(session), subject.Open))
+	return m != nil, err
+}
+
+// Withdrawal reads a withdrawal that the stream of requests has; nil if it has none.
+func Withdrawal(ctx context.Context, j journal.Journal, ref subject.Ref) (*journal.Message, error) {
+	return last(ctx, j, journal.Requests, subject.Withdraw(ref))
+}
+
+// DropWithdrawal removes what waits in the stream for a request that was left at a
+// subject, and does not come out of the mailbox any more.
+func DropWithdrawal(ctx context.Context, j journal.Journal, left string) error {
+	p, err := subject.Parse(left)
+	if err != nil {
+		return nil // nobody's
+	}
+	m, err := Withdrawal(ctx, j, p.Ref())
+	if m == nil || err != nil {
+		return err
+	}
+	return j.DeleteRequest(ctx, m.Seq)
+}
+
+func last(ctx context.Context, j journal.Journal, stream, at string) (found *journal.Message, err error) {
+	err = j.Last(ctx, stream, []string{at}, func(m journal.Message) error {
+		found = &m
+		return nil
+	})
+	if errors.Is(err, journal.ErrNotFound) {
+		err = nil
+	}
+	return found, err
+}
+
 // Withdrawn is the outcome of a withdrawal.
 func Withdrawn(m journal.Message) hitl.Content {
 	var w hitl.Withdrawal
