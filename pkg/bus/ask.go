@@ -56,6 +56,8 @@ type Opened struct {
 	Request []byte // the exact bytes
 	// Again says that the request was stored already, by an earlier asking.
 	Again bool
+	// Trace is where it is asked.
+	Trace trace.Point
 }
 
 // AskOption changes one Ask.
@@ -213,7 +215,7 @@ func (a *ask) wait(ctx context.Context, deadline *timeup.Deadline) (*Answer, err
 		return ans, err
 	}
 	if a.opened != nil {
-		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.again})
+		a.opened(Opened{Ref: a.ref, Key: a.req.Key, Attempt: a.attempt, Request: a.raw, Again: a.again, Trace: a.at})
 	}
 	return a.await(listening, inbox)
 }
@@ -443,7 +445,7 @@ func (a *ask) found(m *nats.Msg, err error) (*Answer, error) {
 		return nil, err
 	}
 	if storedLate(d, stored) {
-		a.c.log.Error("ALARM: an old decision was put back; it is ignored", "interaction", a.ref.ID, "decision", d.DecisionID,
+		a.c.log.ErrorContext(a.at.In(context.Background()), "ALARM: an old decision was put back; it is ignored", "interaction", a.ref.ID, "decision", d.DecisionID,
 			"decided_at", d.DecidedAt, "stored_at", stored)
 		return nil, fmt.Errorf("%w: it is of %s and was stored on %s (interaction %s)", ErrOldDecision,
 			d.DecidedAt.Format(time.DateOnly), stored.Format(time.DateOnly), a.ref.ID)
@@ -475,7 +477,7 @@ func (a *ask) verify(m *nats.Msg) (*hitl.Decision, error) {
 	}
 	if err != nil && !a.alarmed {
 		a.alarmed = true
-		a.c.log.Error("ALARM: not a gateway's decision; it is ignored", "interaction", a.ref.ID, "subject", subj, "error", err)
+		a.c.log.ErrorContext(a.at.In(context.Background()), "ALARM: not a gateway's decision; it is ignored", "interaction", a.ref.ID, "subject", subj, "error", err)
 	}
 	a.decided = trace.Read(m.Header)
 	return d, err
@@ -493,7 +495,7 @@ func (a *ask) settle(d *hitl.Decision) (*Answer, error) {
 		stored, err := d.Request()
 		switch {
 		case own || err != nil || stored != nil && hitl.Digest(stored) != d.Digest:
-			a.c.log.Error("ALARM: a decision's digest is not its request's", "interaction", a.ref.ID, "decision", d.DecisionID)
+			a.c.log.ErrorContext(a.at.In(context.Background()), "ALARM: a decision's digest is not its request's", "interaction", a.ref.ID, "decision", d.DecisionID)
 			return nil, fmt.Errorf("%w (interaction %s)", ErrBadDecision, a.ref.ID)
 		case stored == nil || !sameContent(stored, a.raw):
 			return nil, fmt.Errorf("%w (key %q)", ErrKeyConflict, a.req.Key)

@@ -21,11 +21,11 @@ func (a *ask) withdrawLater(w hitl.Withdrawal) {
 			err := c.link.Leave(brief, m)
 			cancel()
 			if err != nil {
-				c.log.Debug("the request was not left before its withdrawal", "interaction", ref.ID, "error", err)
+				c.log.DebugContext(ctx, "the request was not left before its withdrawal", "interaction", ref.ID, "error", err)
 			}
 		}
 		if err := c.withdraw(ctx, ref, w); err != nil {
-			c.log.Warn("could not withdraw", "interaction", ref.ID, "error", err)
+			c.log.WarnContext(ctx, "could not withdraw", "interaction", ref.ID, "error", err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/banksman/banksman/pkg/telemetry"
+	"github.com/banksman/banksman/pkg/trace"
 )
 
 // Common are the flags that every service has.
@@ -42,9 +43,9 @@ func (c *Common) Log(w io.Writer) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: c.level}
 	switch c.format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
+		return trace.Log(slog.NewTextHandler(w, o)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		return trace.Log(slog.NewJSONHandler(w, o)), nil
 	}
 	return nil, fmt.Errorf("-log-format: %q is neither text nor json", c.format)
 }

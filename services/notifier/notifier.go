@@ -333,16 +333,17 @@ func closeAll(channels []channel.Channel) {
 func (n *Notifier) handle(ctx context.Context, ev source.Event) source.Verdict {
 	ctx, cancel := context.WithTimeout(ctx, handleLimit)
 	defer cancel()
-	settled, err := n.apply(trace.Read(ev.Header).In(ctx), ev)
+	ctx = trace.Read(ev.Header).In(ctx)
+	settled, err := n.apply(ctx, ev)
 	var bad *badEvent
 	switch {
 	case errors.As(err, &bad):
-		n.log.Error("an event that cannot be read is dropped", "seq", ev.Seq, "error", err)
+		n.log.ErrorContext(ctx, "an event that cannot be read is dropped", "seq", ev.Seq, "error", err)
 		n.counts.Event(metrics.Dropped)
 		return source.Drop()
 	case err != nil:
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			n.log.Warn("an event could not be handled yet", "seq", ev.Seq, "error", err)
+			n.log.WarnContext(ctx, "an event could not be handled yet", "seq", ev.Seq, "error", err)
 		}
 		n.counts.Event(metrics.Again)
 		return source.Again(retryIn)

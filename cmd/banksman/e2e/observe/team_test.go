@@ -111,7 +111,7 @@ type part struct {
 func service(t *testing.T, env []string, name string, args ...string) *part {
 	t.Helper()
 	p := start(t, env, name, append(args, "--status", "127.0.0.1:0", "--log", "info")...)
-	return &part{p, "http://" + p.line(`status is served.* addr=(\S+)`)[1]}
+	return &part{p, "http://" + p.line(`status is served.*[ "]addr"?[=:]"?([0-9.:]+)`)[1]}
 }
 
 // get reads a page of the status.
@@ -220,7 +220,7 @@ func (tm *team) gateway(args ...string) *gateway {
 	p := service(tm.t, append(tm.env, tm.more...), "banksman-gateway", append([]string{
 		"--creds", tm.creds("gateway.json"), "--listen", "127.0.0.1:0", "--test-login", file,
 	}, args...)...)
-	g := &gateway{part: p, url: "http://" + p.line(`msg=serving .*addr=(\S+)`)[1]}
+	g := &gateway{part: p, url: "http://" + p.line(`msg"?[=:]"?serving\W.*[ "]addr"?[=:]"?([0-9.:]+)`)[1]}
 	require.Eventually(tm.t, func() bool {
 		code, _ := p.get("/readyz")
 		return code == http.StatusOK

@@ -14,6 +14,7 @@ import (
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/settings"
 	"github.com/banksman/banksman/pkg/telemetry"
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
 )
@@ -67,7 +68,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 			return err
 		}
 		o.Durability = natsd.Durability(*durability)
-		o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+		o.Logger = trace.Log(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 		if o.Data == "" {
 			o.Data, err = cli.DefaultDataDir()
 		}

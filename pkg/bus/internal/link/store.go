@@ -185,7 +185,7 @@ func (c *Link) Store(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 		}
 		if ctx.Err() == nil && errors.Is(err, ErrUnavailable) && c.nc.IsConnected() && !told {
 			told = true
-			c.log.Warn("the server acknowledges nothing; trying again", "subject", m.Subject, "error", err)
+			c.log.WarnContext(ctx, "the server acknowledges nothing; trying again", "subject", m.Subject, "error", err)
 		}
 		if wait := c.Pause(ctx, b.Next(err)); wait != nil {
 			return 0, errors.Join(wait, err)

@@ -171,20 +171,24 @@ func (g *Gate) Open(a Ask) error {
 
 func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 	var ans *bus.Answer
+	var asked trace.Point
 	// On disk before anybody can answer, or a crash would lose the answer.
 	err := g.keeper.KeepAsk(a.Kept)
 	if err != nil {
 		err = &keepError{err}
 	} else {
 		g.before(ctx)
-		ans, err = g.asker.Ask(ctx, a.Request, bus.OnOpen(func(bus.Opened) { g.shown(e) }))
+		ans, err = g.asker.Ask(ctx, a.Request, bus.OnOpen(func(o bus.Opened) {
+			asked = o.Trace
+			g.shown(e)
+		}))
 	}
 	g.mu.Lock()
 	delete(g.open, a.ID)
 	early := e.early
 	g.mu.Unlock()
 
-	s := &Settled{ID: a.ID, Request: a.Request, Private: a.Private, gate: g}
+	s := &Settled{ID: a.ID, Request: a.Request, Private: a.Private, gate: g, at: asked}
 	if err == nil {
 		s.answer = ans
 		s.trace()
@@ -203,13 +207,13 @@ func (g *Gate) wait(ctx context.Context, a Ask, e *entry) {
 		return
 	}
 	if err != nil {
-		g.log.Warn("no decision", "ask", a.ID, "error", err)
+		g.log.WarnContext(s.ctx(), "no decision", "ask", a.ID, "error", err)
 		s.verdict = Verdict{Text: explain(a.Request, err)}
 		g.hand(a, s)
 		return
 	}
 	if why := check(a.Request, ans); why != "" {
-		g.log.Error("decision refused", "ask", a.ID, "reason", why)
+		g.log.ErrorContext(s.ctx(), "decision refused", "ask", a.ID, "reason", why)
 		s.mismatch, s.verdict = why, Verdict{Text: mismatchText}
 	} else {
 		s.verdict, s.mismatch = judge(a.Request, &ans.Decision.Content)
@@ -358,7 +362,7 @@ func (g *Gate) ack(ctx, patient context.Context, ref subject.Ref, stage, decisio
 		if err == nil {
 			return true
 		}
-		g.log.Warn("receipt not sent", "stage", stage, "interaction", ref.ID, "error", err)
+		g.log.WarnContext(ctx, "receipt not sent", "stage", stage, "interaction", ref.ID, "error", err)
 		if !errors.Is(err, bus.ErrOverQuota) || !run.Pause(patient, overPause) {
 			return false
 		}
@@ -390,6 +394,6 @@ func (g *Gate) forget(s *Settled, r *Receipt) {
 	delete(g.handed, s)
 	g.mu.Unlock()
 	if err := g.keeper.DropAsk(s.ID, r); err != nil {
-		g.log.Error("settled ask is still on disk", "ask", s.ID, "error", err)
+		g.log.ErrorContext(s.ctx(), "settled ask is still on disk", "ask", s.ID, "error", err)
 	}
 }

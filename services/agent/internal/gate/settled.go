@@ -37,7 +37,7 @@ type Settled struct {
 	mismatch string        // why the decision may not be used
 	last     chan struct{} // closed when the last receipt so far was sent
 	once     sync.Once
-	at       trace.Point // where in its trace the decision is handed over
+	at       trace.Point // where in its trace it is handed over; without a decision, where it was asked
 	span     *trace.Span
 }
 
@@ -82,8 +82,8 @@ func (s *Settled) Use(tell func(Verdict) error) {
 		case refusal != "":
 			s.finish(hitl.Refused, refusal)
 		case err != nil:
-			s.gate.log.Warn("decision could not be handed over", "ask", s.ID)
-			s.gate.log.Debug("decision could not be handed over", "ask", s.ID, "error", err) // may quote the agent
+			s.gate.log.WarnContext(s.ctx(), "decision could not be handed over", "ask", s.ID)
+			s.gate.log.DebugContext(s.ctx(), "decision could not be handed over", "ask", s.ID, "error", err) // may quote the agent
 			s.finish(hitl.Refused, "the agent did not take the decision: "+err.Error())
 		default:
 			s.runs()
@@ -116,11 +116,11 @@ func (s *Settled) unusable(err error) (Verdict, string) {
 		return Verdict{Text: SpentText}, err.Error()
 	}
 	if errors.Is(err, bus.ErrOverQuota) {
-		s.gate.log.Error("approval not used: the quota of what this worker may tell is used up", "ask", s.ID, "error", err)
+		s.gate.log.ErrorContext(s.ctx(), "approval not used: the quota of what this worker may tell is used up", "ask", s.ID, "error", err)
 		return Verdict{Text: "The tool was not run: the approval was given, but its use could not be recorded, because this worker has used up its quota for today"},
 			"the worker has used up its quota of conversation, and could not record that it uses the approval"
 	}
-	s.gate.log.Error("approval not used: it could not be recorded", "ask", s.ID, "error", err)
+	s.gate.log.ErrorContext(s.ctx(), "approval not used: it could not be recorded", "ask", s.ID, "error", err)
 	return Verdict{Text: "The tool was not run: the approval was given, but could not be recorded on the agent's machine"},
 		"the approval could not be recorded on the agent's machine"
 }
@@ -166,7 +166,9 @@ func (s *Settled) finish(stage, detail string) {
 		s.gate.forget(s, nil)
 		return
 	}
-	r := &Receipt{Ref: s.answer.Ref, DecisionID: s.answer.Decision.DecisionID, Stage: stage, Detail: detail}
+	d := s.answer.Decision
+	s.gate.log.InfoContext(s.ctx(), "settled", "interaction", s.answer.Ref.String(), "outcome", d.Outcome, "stage", stage)
+	r := &Receipt{Ref: s.answer.Ref, DecisionID: d.DecisionID, Stage: stage, Detail: detail}
 	s.gate.forget(s, r)
 	s.ack(stage, detail, func() { s.gate.keeper.DropReceipt(r) })
 }

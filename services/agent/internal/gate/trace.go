@@ -10,10 +10,14 @@ import (
 // trace begins the span of a decision's way to the agent, below where it was decided.
 // finish ends it; where a successor goes on, that one has its own.
 func (s *Settled) trace() {
-	ctx, span := s.gate.tracer.Join(s.answer.Trace.In(context.Background()), trace.Deliver, s.answer.Ref)
+	s.at = s.answer.Trace
+	ctx, span := s.gate.tracer.Join(s.ctx(), trace.Deliver, s.answer.Ref)
 	span.Outcome(s.answer.Decision.Outcome)
 	s.at, s.span = trace.Of(ctx), span
 }
+
+// ctx is where it stands in its trace.
+func (s *Settled) ctx() context.Context { return s.at.In(context.Background()) }
 
 // runs begins the span of the tool that the agent has just been allowed to run. It ends
 // with the tool's result, or unknown with the session.
@@ -22,7 +26,7 @@ func (s *Settled) runs() {
 	if s.verdict.Content.Outcome != hitl.Allowed || id == "" {
 		return
 	}
-	_, span := s.gate.tracer.Join(s.at.In(context.Background()), trace.Run, s.answer.Ref)
+	_, span := s.gate.tracer.Join(s.ctx(), trace.Run, s.answer.Ref)
 	if span == nil {
 		return
 	}

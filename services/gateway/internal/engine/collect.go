@@ -30,14 +30,14 @@ func (e *Engine) collect(owners forwarder) func(context.Context, journal.Deliver
 		if errors.Is(err, relay.ErrNotMeant) {
 			p, _ := subject.Parse(d.Subject) // nobody's, if it is none
 			if e.ledger.Note(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
-				e.log.Warn("removed something that was left and cannot be passed on", "owner", p.Owner, "seq", d.Seq, "error", err)
+				e.log.WarnContext(ctx, "removed something that was left and cannot be passed on", "owner", p.Owner, "seq", d.Seq, "error", err)
 			}
 			over, err = true, nil
 		}
 		if over && err == nil {
 			err = record.DropWithdrawal(ctx, e.opts.Journal, d.Subject)
 		}
-		e.finish(d, err)
+		e.finish(ctx, d, err)
 	}
 }
 

@@ -73,5 +73,5 @@ func (e *Engine) expire(ctx context.Context, d projection.Due) {
 	if winner.Outcome != hitl.Expired {
 		return // somebody was faster
 	}
-	e.log.Warn("expired: nobody decided in time", "interaction", d.Ref.String(), "kind", d.Kind, "tool", d.Tool)
+	e.log.WarnContext(winner.Trace.In(ctx), "expired: nobody decided in time", "interaction", d.Ref.String(), "kind", d.Kind, "tool", d.Tool)
 }

@@ -117,7 +117,7 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 		return api.Failure(err)
 	}
 	if won {
-		e.log.Info("decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
+		e.log.InfoContext(winner.Trace.In(ctx), "decided", "interaction", ref.String(), "outcome", d.Outcome, "by", d.Principal.ID, "channel", d.Channel)
 		return hitl.Receipt{Status: hitl.Accepted, Decision: winner.Decision}
 	}
 	return permit.Late(a, e.winners.Add(ref, winner))
@@ -257,7 +257,7 @@ func (e *Engine) store(ctx context.Context, ref subject.Ref, d *hitl.Decision) (
 		e.finishLater(ref, w)
 	}
 	if err != nil && !errors.Is(err, journal.ErrTooLarge) && !errors.Is(ctx.Err(), context.Canceled) {
-		e.log.Error("a decision could not be stored", "interaction", ref.String(), "error", err)
+		e.log.ErrorContext(ctx, "a decision could not be stored", "interaction", ref.String(), "error", err)
 	}
 	return w, won, err
 }

@@ -69,7 +69,7 @@ func (e *Engine) finishLater(ref subject.Ref, w *journal.StoredDecision) {
 			f.telling = false
 			e.mu.Unlock()
 			if ctx.Err() == nil {
-				e.log.Warn("closed event not written, the sweeper will", "interaction", ref.String(), "error", err)
+				e.log.WarnContext(w.Trace.In(ctx), "closed event not written, the sweeper will", "interaction", ref.String(), "error", err)
 			}
 		}
 	})

@@ -32,16 +32,16 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 	if err != nil || p.Kind != "req" && p.Kind != "cxl" {
 		// Whoever wrote it gets no decision: its subject fits no inbox.
 		if e.ledger.Note(quota.Owner{}) {
-			e.log.Warn("deleted a message outside the grammar; more of them in the next minute are not told", "seq", d.Seq, "bytes", len(d.Subject))
+			e.log.WarnContext(ctx, "deleted a message outside the grammar; more of them in the next minute are not told", "seq", d.Seq, "bytes", len(d.Subject))
 		}
-		e.finish(d, e.opts.Journal.DeleteRequest(ctx, d.Seq))
+		e.finish(ctx, d, e.opts.Journal.DeleteRequest(ctx, d.Seq))
 		return
 	}
 	if e.ledger.Took(quota.Owner{Tenant: p.Tenant, Name: p.Owner}) {
-		e.log.Warn("one owner sends very many requests, and others wait behind them; banksman creds revoke cuts an owner off", "tenant", p.Tenant, "owner", p.Owner)
+		e.log.WarnContext(ctx, "one owner sends very many requests, and others wait behind them; banksman creds revoke cuts an owner off", "tenant", p.Tenant, "owner", p.Owner)
 	}
 	if p.Kind == "cxl" {
-		e.finish(d, e.withdraw(ctx, p.Ref(), d.Message))
+		e.finish(ctx, d, e.withdraw(ctx, p.Ref(), d.Message))
 		return
 	}
 	err = e.admitStored(ctx, p.Ref(), d)
@@ -53,18 +53,18 @@ func (e *Engine) intake(ctx context.Context, d journal.Delivery) {
 			err = e.withdraw(ctx, p.Ref(), *back)
 		}
 	}
-	e.finish(d, err)
+	e.finish(ctx, d, err)
 }
 
-func (e *Engine) finish(d journal.Delivery, err error) {
+func (e *Engine) finish(ctx context.Context, d journal.Delivery, err error) {
 	if err == nil {
 		err = d.Ack()
 	} else {
-		e.log.Warn("will try again", "subject", d.Subject, "seq", d.Seq, "error", err)
+		e.log.WarnContext(ctx, "will try again", "subject", d.Subject, "seq", d.Seq, "error", err)
 		err = d.Nak(retryIn)
 	}
 	if err != nil {
-		e.log.Debug("not acknowledged, will come again", "seq", d.Seq, "error", err)
+		e.log.DebugContext(ctx, "not acknowledged, will come again", "seq", d.Seq, "error", err)
 	}
 }
 
@@ -164,13 +164,13 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 	why := hitl.InvalidError{Fields: fields}
 	e.opts.Metrics.Refused(fields[0].Field)
 	if e.ledger.Refuse(owner) {
-		e.log.Warn("refused a request", "interaction", ref.String(), "problem", why.Error())
+		e.log.WarnContext(ctx, "refused a request", "interaction", ref.String(), "problem", why.Error())
 		d := record.Refused(ref, m).Decision(hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake", "", e.now())
 		_, _, err := e.store(ctx, ref, d)
 		return err
 	}
 	if e.ledger.Note(owner) {
-		e.log.Warn("too many refused requests of one owner: they are turned away without a record", "tenant", owner.Tenant, "owner", owner.Name, "problem", why.Error())
+		e.log.WarnContext(ctx, "too many refused requests of one owner: they are turned away without a record", "tenant", owner.Tenant, "owner", owner.Name, "problem", why.Error())
 	}
 	if err := e.opts.Journal.DeleteRequest(ctx, m.Seq); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (e *Engine) refuse(ctx context.Context, ref subject.Ref, m journal.Message,
 func (e *Engine) refuseAfterAnother(ctx context.Context, ref subject.Ref, fields []hitl.Field) error {
 	w, err := e.settle(ctx, ref, e.clock.Server(), hitl.Content{Outcome: hitl.InvalidIX, Fields: fields}, system, "intake")
 	if err == nil && w.Outcome == hitl.InvalidIX {
-		e.log.Warn("refused a request that another gateway had before", "interaction", ref.String(), "problem", fields[0].Problem)
+		e.log.WarnContext(ctx, "refused a request that another gateway had before", "interaction", ref.String(), "problem", fields[0].Problem)
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (e *Engine) withdraw(ctx context.Context, ref subject.Ref, m journal.Messag
 // no longer among the open ones. Mostly whoever decided is about to write that
 // event, or has; then only the request is left to do.
 func (e *Engine) sweep(ctx context.Context, d journal.Delivery) {
-	e.finish(d, func() error {
+	e.finish(ctx, d, func() error {
 		p, err := subject.Parse(d.Subject)
 		if err != nil {
 			e.log.Error("a decision outside the grammar is stored", "seq", d.Seq)

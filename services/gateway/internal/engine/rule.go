@@ -18,7 +18,7 @@ func (e *Engine) ruled(ctx context.Context, a *api.Asked) (tried, decided bool) 
 	owner := quota.Owner{Tenant: a.Ref.Tenant, Name: a.Ref.Owner}
 	claim, err := e.opts.Rules.Claim(ctx, a)
 	if err != nil && e.ledger.Note(owner) {
-		e.log.Warn("the rules are not known now: people are asked", "interaction", a.Ref.String(), "error", err)
+		e.log.WarnContext(ctx, "the rules are not known now: people are asked", "interaction", a.Ref.String(), "error", err)
 	}
 	if err != nil || claim == nil {
 		return err != nil, false

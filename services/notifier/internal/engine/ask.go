@@ -18,7 +18,7 @@ func (l *lane) recordAsked(ctx context.Context, r *ledger.Record, next ledger.En
 		defer cancel()
 		if err := l.e.letGo(call, r.Key.Ref); err != nil {
 			// They are told when the time of the service is over.
-			l.e.Logger.Warn("people wait for a service that leaves a request to them", "channel", l.Name, "interaction", r.Key.Ref.String(), "error", err)
+			l.e.Logger.WarnContext(ctx, "people wait for a service that leaves a request to them", "channel", l.Name, "interaction", r.Key.Ref.String(), "error", err)
 		}
 	}
 	return stored, owed, err

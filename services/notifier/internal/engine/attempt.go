@@ -78,8 +78,8 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	receipt, failure := l.send(send, *r.Alert, r.Earlier)
 	span.Sent(l.Type, failure)
 	cancel()
-	l.judge(ctx, r.Key, &next, receipt, failure)
-	return l.recordAsked(ctx, mine, next)
+	l.judge(trace.Of(send).In(ctx), r.Key, &next, receipt, failure)
+	return l.recordAsked(trace.Of(send).In(ctx), mine, next)
 }
 
 // wantsNone is why nothing is sent to a target that is gone.
@@ -165,7 +165,7 @@ func (l *lane) ticket(ctx context.Context, a *channel.Alert) {
 	t, err := l.e.Ticket(ctx, a.ID, wire.TicketCall{Key: a.Key, People: l.People, Recipient: name, Channel: ch, Via: l.Via})
 	switch {
 	case err != nil:
-		l.e.Logger.Warn("a message goes out without what one decides by", "channel", l.Name, "interaction", a.Key, "error", err)
+		l.e.Logger.WarnContext(ctx, "a message goes out without what one decides by", "channel", l.Name, "interaction", a.Key, "error", err)
 	case t == nil || len(t.Decisions) == 0:
 	case t.URL != "":
 		a.Data.Link = t.URL
@@ -177,16 +177,16 @@ func (l *lane) ticket(ctx context.Context, a *channel.Alert) {
 // judge turns the result of an attempt into the delivery's next state.
 func (l *lane) judge(ctx context.Context, k ledger.Key, next *ledger.Entry, receipt channel.Receipt, failure error) {
 	if failure == nil {
-		l.well()
+		l.well(ctx)
 		l.sent(next, receipt, l.e.Clock.Now())
-		l.e.Logger.Debug("sent", "channel", l.Name, "interaction", k.Ref.String(), "step", k.Step, "tries", next.Tries)
+		l.e.Logger.DebugContext(ctx, "sent", "channel", l.Name, "interaction", k.Ref.String(), "step", k.Step, "tries", next.Tries)
 		return
 	}
-	l.outcome(next, k, l.ill(ctx, failure), failure)
+	l.outcome(ctx, next, k, l.ill(ctx, failure), failure)
 }
 
 // outcome turns a failed attempt into the delivery's next state.
-func (l *lane) outcome(next *ledger.Entry, k ledger.Key, p *channel.Problem, failure error) {
+func (l *lane) outcome(ctx context.Context, next *ledger.Entry, k ledger.Key, p *channel.Problem, failure error) {
 	log, now := l.e.Logger.With("channel", l.Name, "interaction", k.Ref.String(), "step", k.Step), l.e.Clock.Now()
 	next.Problem = failure.Error()
 	next.Uncertain = next.Uncertain || p.Unknown
@@ -196,25 +196,25 @@ func (l *lane) outcome(next *ledger.Entry, k ledger.Key, p *channel.Problem, fai
 		return
 	case p.Idle:
 		next.State = ledger.Retracted
-		log.Info("not sent: nobody is there to receive it", "error", failure)
+		log.InfoContext(ctx, "not sent: nobody is there to receive it", "error", failure)
 		return
 	case p.Class == channel.Refused:
 		next.State = ledger.Failed
-		log.Warn("refused; it is not sent again", "error", failure)
+		log.WarnContext(ctx, "refused; it is not sent again", "error", failure)
 		return
 	case next.Tries > len(Schedule):
 		next.State = ledger.Dead
-		log.Warn("given up: every attempt failed", "tries", next.Tries, "error", failure)
+		log.WarnContext(ctx, "given up: every attempt failed", "tries", next.Tries, "error", failure)
 		return
 	}
 	due := now.Add(pauseAfter(next.Tries, p))
 	if at := next.Alert.Data.ExpiresAt; !k.Step.Ends() && at != nil && !due.Before(*at) {
 		next.State = ledger.Dead
-		log.Warn("given up: no time left for another attempt", "tries", next.Tries, "error", failure)
+		log.WarnContext(ctx, "given up: no time left for another attempt", "tries", next.Tries, "error", failure)
 		return
 	}
 	next.State, next.DueAt = ledger.Planned, due.UTC()
-	log.Info("not sent yet, trying again", "tries", next.Tries, "due_at", next.DueAt, "error", failure)
+	log.InfoContext(ctx, "not sent yet, trying again", "tries", next.Tries, "due_at", next.DueAt, "error", failure)
 }
 
 // pauseAfter is how long to wait after the given number of failed attempts.
@@ -228,9 +228,9 @@ func (l *lane) sent(next *ledger.Entry, receipt channel.Receipt, at time.Time) {
 }
 
 // well and ill keep the channel's health; ill also says what kind a failure is.
-func (l *lane) well() {
+func (l *lane) well(ctx context.Context) {
 	if l.health.Good() {
-		l.e.Logger.Info("the channel works again", "channel", l.Name)
+		l.e.Logger.InfoContext(ctx, "the channel works again", "channel", l.Name)
 	}
 }
 
@@ -243,7 +243,7 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 		return p
 	}
 	if n, alarm := l.health.Bad(); alarm {
-		l.e.Logger.Error("ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
+		l.e.Logger.ErrorContext(ctx, "ALARM: the channel has not worked for a while", "channel", l.Name, "failures", n, "error", failure)
 	}
 	if p.Class == channel.Gone {
 		l.drop(ctx, failure)
@@ -254,12 +254,12 @@ func (l *lane) ill(ctx context.Context, failure error) *channel.Problem {
 // drop remembers that the endpoint wants nothing any more.
 func (l *lane) drop(ctx context.Context, why error) {
 	if !l.dropped.Swap(true) {
-		l.e.Logger.Error("the endpoint wants no more messages and gets none, until banksman notify test reaches it or a notifier starts anew", "channel", l.Name, "error", why)
+		l.e.Logger.ErrorContext(ctx, "the endpoint wants no more messages and gets none, until banksman notify test reaches it or a notifier starts anew", "channel", l.Name, "error", why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	if _, err := l.e.Ledger.MarkGone(ctx, ledger.Gone{Channel: l.Name, Target: l.Target, At: l.e.Clock.Now().UTC()}); err != nil {
-		l.e.Logger.Warn("not recorded that the endpoint is gone", "channel", l.Name, "error", err)
+		l.e.Logger.WarnContext(ctx, "not recorded that the endpoint is gone", "channel", l.Name, "error", err)
 	}
 }
 
@@ -273,12 +273,12 @@ func (l *lane) record(ctx context.Context, r *ledger.Record, next ledger.Entry) 
 	}
 	stored, won, err := l.write(ctx, r, next)
 	if err != nil {
-		l.e.Logger.Error("the state of a delivery could not be recorded; it will be", "channel", l.Name,
+		l.e.Logger.ErrorContext(ctx, "the state of a delivery could not be recorded; it will be", "channel", l.Name,
 			"interaction", r.Key.Ref.String(), "state", next.State, "error", err)
 		return nil, &result{r, next}, err
 	}
 	if !won {
-		l.e.Logger.Debug("another replica was faster", "channel", l.Name, "interaction", r.Key.Ref.String())
+		l.e.Logger.DebugContext(ctx, "another replica was faster", "channel", l.Name, "interaction", r.Key.Ref.String())
 	}
 	return stored, nil, nil
 }

@@ -266,7 +266,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	}
 	if !told {
 		e.Metrics.Untold()
-		e.Logger.Warn("nobody is told of it", "interaction", ref.String(), "route", p.Route)
+		e.Logger.WarnContext(ctx, "nobody is told of it", "interaction", ref.String(), "route", p.Route)
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		return false, err
 	}
 	if first {
-		e.logEnd(ref, c)
+		e.logEnd(ctx, ref, c)
 	}
 	p, err := e.Ledger.PlanOf(ctx, ref)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -381,12 +381,12 @@ func (e *Engine) takeBack(ctx context.Context, k ledger.Key) (*ledger.Record, er
 }
 
 // logEnd is said once for each interaction, whether anybody was told of it or not.
-func (e *Engine) logEnd(ref subject.Ref, c *wire.Closed) {
+func (e *Engine) logEnd(ctx context.Context, ref subject.Ref, c *wire.Closed) {
 	if c.Outcome == hitl.Expired {
-		e.Logger.Warn("expired: nobody decided in time", "interaction", ref.String(), "kind", c.Kind, "tool", c.ToolName)
+		e.Logger.WarnContext(ctx, "expired: nobody decided in time", "interaction", ref.String(), "kind", c.Kind, "tool", c.ToolName)
 		return
 	}
-	e.Logger.Debug("over", "interaction", ref.String(), "outcome", c.Outcome)
+	e.Logger.DebugContext(ctx, "over", "interaction", ref.String(), "outcome", c.Outcome)
 }
 
 // Seen says that somebody has the interaction's card before their eyes.

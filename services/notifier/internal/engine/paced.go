@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/message"
@@ -427,7 +428,7 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 		if failure = err; failure == nil {
 			at := e.Clock.Now().UTC()
 			b.SentAt, b.Receipt = &at, &receipt
-			l.well()
+			l.well(ctx)
 			if won, err := l.keep(ctx, p); err != nil {
 				l.owes = p // so that nobody sends it again
 				e.Logger.Error("the state of a message could not be recorded; it will be", "channel", l.Name, "state", ledger.Sent, "error", err)
@@ -468,8 +469,7 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 // failed deals with an attempt that did not succeed. A single delivery is free
 // again; a digest is tried again as it is.
 func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failure error) error {
-	b := p.Batch
-	digest := b.Size > 1
+	b, digest := p.Batch, p.Batch.Size > 1
 	problem := l.ill(ctx, failure)
 	l.e.Logger.Warn("a message to a recipient was not sent", "channel", l.Name, "tries", b.Tries, "deliveries", b.Size, "error", failure)
 	if digest && problem.Class == channel.Retry && b.Tries <= len(Schedule) {
@@ -486,7 +486,7 @@ func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failur
 		next.Into, next.Many = "", false
 		switch {
 		case !digest:
-			l.outcome(&next, it.rec.Key, problem, failure)
+			l.outcome(trace.Parse(it.rec.Trace, "").In(ctx), &next, it.rec.Key, problem, failure)
 		case problem.Class == channel.Refused:
 			next.State, next.Problem = ledger.Failed, failure.Error()
 		default:
