@@ -312,7 +312,7 @@ type Error struct {
 // Close codes. Clients reconnect on the first range and not on the second.
 const (
 	CloseSlow       = 3000 // the client read too slowly; come back with the cursor
-	CloseRestart    = 3001 // the server goes away
+	CloseRestart    = 3001 // the server goes away, or the rights have changed
 	CloseStale      = 3002 // no pong
 	CloseLate       = 3003 // no auth frame in time: a slow line, not a wrong client
 	CloseBadAuth    = 3500 // sign in again

@@ -94,7 +94,7 @@ func (s *Store) keepClaimed(ctx context.Context, who *user) error {
 		if u.Disabled {
 			return ErrUnknown
 		}
-		changed = !issuer.SameRoles(u.Roles, who.Roles)
+		changed = !u.Roles.Same(who.Roles)
 		u.Name, u.Roles, u.VouchedAt = who.Name, who.Roles, who.VouchedAt
 		return nil
 	})

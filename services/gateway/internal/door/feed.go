@@ -79,7 +79,7 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	if !o.send() {
 		return
 	}
-	o.pump(r, sess, box.Wake, func() bool {
+	o.pump(r, box.Wake, func() bool {
 		list, ok := box.Take()
 		if !ok {
 			return false

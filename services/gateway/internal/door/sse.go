@@ -3,7 +3,6 @@ package door
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,23 +56,16 @@ func (o *out) send() bool {
 func (o *out) page() bool { return o.Len() <= streamPage || o.send() }
 
 // pump writes whatever drain collects at each wake, and beats, until the reader
-// is gone, too slow (drain returns false) or signed out, or the server leaves.
-func (o *out) pump(r *http.Request, sess *auth.Session, wake <-chan struct{}, drain func() bool, beat func()) {
+// is gone, too slow or signed out (drain returns false), or the server leaves.
+func (o *out) pump(r *http.Request, wake <-chan struct{}, drain func() bool, beat func()) {
 	beats := time.NewTicker(o.d.Limits.Ping)
 	defer beats.Stop()
-	recheck := time.NewTicker(o.d.Limits.Recheck)
-	defer recheck.Stop()
 	for {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-o.d.leaving:
 			return
-		case <-recheck.C:
-			if o.d.ended(r, sess) {
-				return
-			}
-			continue
 		case <-beats.C:
 			beat()
 		case <-wake:
@@ -143,7 +135,7 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 	if !o.send() {
 		return
 	}
-	o.pump(r, sess, box.Wake, func() bool {
+	o.pump(r, box.Wake, func() bool {
 		list, ok := box.Take()
 		if !ok {
 			return false
@@ -191,12 +183,6 @@ func (d *Door) reach(r *http.Request, from string) {
 	ctx, cancel := context.WithTimeout(r.Context(), d.Limits.Behind)
 	defer cancel()
 	d.Engine.Reach(ctx, from)
-}
-
-// ended reports that a session is certainly no more; not knowing is not ended.
-func (d *Door) ended(r *http.Request, sess *auth.Session) bool {
-	_, err := d.Auth.CheckHash(r.Context(), sess.Hash)
-	return errors.Is(err, auth.ErrUnknown)
 }
 
 // counter counts what each person has open.

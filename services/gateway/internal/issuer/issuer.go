@@ -183,7 +183,7 @@ func (i *Issuer) Redeem(ctx context.Context, code string, a Question) (*Person, 
 	return u, nil
 }
 
-// roles are those of a person's groups: a list, or one as a text.
+// roles are those of a person's groups, in their order: a list, or one as a text.
 func (i *Issuer) roles(claim json.RawMessage) role.Set {
 	var list []*string
 	var one string
@@ -202,15 +202,6 @@ func (i *Issuer) roles(claim json.RawMessage) role.Set {
 			set = append(set, grants...)
 		}
 	}
-	slices.SortFunc(set, func(a, b wire.Grant) int { return slices.Compare(key(a), key(b)) })
+	slices.SortFunc(set, role.Compare)
 	return set
-}
-
-func key(g wire.Grant) []string {
-	return slices.Concat([]string{g.Role}, g.Projects, []string{"@"}, g.Tenants)
-}
-
-// SameRoles reports whether two sets are the same, in the order of this package.
-func SameRoles(a, b role.Set) bool {
-	return slices.EqualFunc(a, b, func(a, b wire.Grant) bool { return slices.Equal(key(a), key(b)) })
 }

@@ -46,7 +46,7 @@ func FuzzRoles(f *testing.F) {
 			want = append(want, viewer)
 		}
 		require.ElementsMatch(t, append(want, all), []wire.Grant(set))
-		require.True(t, SameRoles(set, i.roles(claim)), "said again, it is the same")
+		require.True(t, set.Same(i.roles(claim)), "said again, it is the same")
 		require.Len(t, i.Roles["*"], 1, "what is configured stays as it is")
 	})
 }

@@ -3,6 +3,7 @@
 package role
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,16 @@ type Set []wire.Grant
 
 // Everything is the right to all of it.
 func Everything() Set { return Set{{Role: wire.RoleAdmin, Projects: []string{wire.AllProjects}}} }
+
+// Same reports whether two sets hold the same roles in the same order.
+func (s Set) Same(o Set) bool {
+	return slices.EqualFunc(s, o, func(a, b wire.Grant) bool { return Compare(a, b) == 0 })
+}
+
+// Compare orders roles.
+func Compare(a, b wire.Grant) int {
+	return cmp.Or(strings.Compare(a.Role, b.Role), slices.Compare(a.Projects, b.Projects), slices.Compare(a.Tenants, b.Tenants))
+}
 
 // Check names what is wrong with a set; field is what it is called.
 func (s Set) Check(field string) *hitl.InvalidError {

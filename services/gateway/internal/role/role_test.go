@@ -83,6 +83,22 @@ func TestWhatElseARoleMayDo(t *testing.T) {
 	}
 }
 
+func TestSame(t *testing.T) {
+	t.Parallel()
+	bound := func(tenants ...string) role.Set {
+		return role.Set{{Role: wire.RoleAdmin, Projects: []string{"*"}, Tenants: tenants}}
+	}
+	sets := []role.Set{
+		nil, role.Everything(), of(wire.RoleAdmin, "shop"), of(wire.RoleAdmin, "shop", "bank"), of(wire.RoleViewer, "*"),
+		bound("acme"), bound("acme", "other"), append(of(wire.RoleViewer, "*"), bound("acme")...), of(wire.RoleAdmin, "*", "acme"),
+	}
+	for i, a := range sets {
+		for k, b := range sets {
+			require.Equal(t, i == k, a.Same(b), "%v and %v", a, b)
+		}
+	}
+}
+
 func of(name string, projects ...string) role.Set {
 	return role.Set{{Role: name, Projects: projects}}
 }

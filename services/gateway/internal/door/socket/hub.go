@@ -202,7 +202,7 @@ func (h *Hub) pulse(ctx context.Context) {
 	}
 }
 
-// recheck asks from time to time whether the sessions in use still are.
+// recheck asks from time to time whether what is open may still be.
 func (h *Hub) recheck(ctx context.Context) {
 	t := time.NewTicker(h.o.Limits.Recheck)
 	defer t.Stop()
@@ -211,29 +211,58 @@ func (h *Hub) recheck(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			seen := map[string]bool{}
-			for _, s := range h.all() {
-				sess := s.signedIn()
-				if sess == nil || seen[sess.Hash] {
-					continue
-				}
-				seen[sess.Hash] = true
-				if h.gone(ctx, sess.Hash) {
-					h.drop(sess.Hash)
-				} else {
-					h.o.Visits.Note(ctx, sess, sess.From, s.agent)
-				}
-			}
+			h.inspect(ctx)
 		}
 	}
 }
 
-// gone reports that a session is certainly no more; not knowing is not gone.
-func (h *Hub) gone(ctx context.Context, hash string) bool {
+// inspect ends what is open of sessions that are no more, and what was opened with rights
+// that are not its person's any more: of those nobody may have been told.
+func (h *Hub) inspect(ctx context.Context) {
+	type reader struct {
+		sess   *auth.Session
+		socket *socket   // or
+		stream *listener // else
+	}
+	var open []reader
+	for _, s := range h.all() {
+		if sess := s.signedIn(); sess != nil {
+			open = append(open, reader{sess: sess, socket: s})
+		}
+	}
+	h.mu.Lock()
+	for l := range h.listeners {
+		open = append(open, reader{sess: l.sess, stream: l})
+	}
+	h.mu.Unlock()
+	asked := map[string]*auth.Session{} // by hash; nil: ended, or nobody knows
+	for _, r := range open {
+		now, known := asked[r.sess.Hash]
+		if !known {
+			var gone bool
+			if now, gone = h.check(ctx, r.sess.Hash); gone {
+				h.drop(r.sess.Hash)
+			} else if r.socket != nil {
+				h.o.Visits.Note(ctx, r.sess, r.sess.From, r.socket.agent)
+			}
+			asked[r.sess.Hash] = now
+		}
+		switch {
+		case now == nil || now.Rights.Same(r.sess.Rights):
+		case r.socket != nil:
+			r.socket.finish(wire.CloseRestart, "what you may do has changed")
+		default:
+			r.stream.ended()
+		}
+	}
+}
+
+// check is a session as it is now, nil if that cannot be said or it is certainly no more.
+func (h *Hub) check(ctx context.Context, hash string) (now *auth.Session, gone bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := h.o.Auth.CheckHash(ctx, hash)
-	return errors.Is(err, auth.ErrUnknown)
+	now, err := h.o.Auth.CheckHash(ctx, hash)
+	return now, errors.Is(err, auth.ErrUnknown)
 }
 
 // drop closes the sockets and the event streams of a session.
@@ -291,7 +320,8 @@ type listener struct {
 }
 
 // Listen calls f, which must not block, with the frames about people that a
-// session gets, and ended when the session is over before its time, until stop.
+// session gets, and ended when the session is over before its time or has other rights,
+// until stop. ended must not block and may be called more than once, and after stop.
 func (h *Hub) Listen(sess *auth.Session, f func(frame []byte), ended func()) (stop func()) {
 	l := &listener{sess, f, ended}
 	h.mu.Lock()
