@@ -15,8 +15,28 @@ type rule struct {
 	gone   bool // cannot be undone
 }
 
-func (r *rule) matches(command string) bool {
-	return slices.ContainsFunc(r.words, func(w string) bool { return strings.Contains(command, w) }) && r.re.MatchString(command)
+func (r *rule) matches(command string, has *letters) bool {
+	return slices.ContainsFunc(r.words, func(w string) bool { return has.all(w) && strings.Contains(command, w) }) && r.re.MatchString(command)
+}
+
+// letters are the bytes of a text: most words are not in it because one of theirs is not.
+type letters [256]bool
+
+func lettersOf(text string) *letters {
+	var l letters
+	for i := range len(text) {
+		l[text[i]] = true
+	}
+	return &l
+}
+
+func (l *letters) all(word string) bool {
+	for i := range len(word) {
+		if !l[word[i]] {
+			return false
+		}
+	}
+	return true
 }
 
 var shellRules = []rule{
@@ -37,9 +57,10 @@ var shellRules = []rule{
 // floor is what the words of a text look like, where it cannot be read as
 // commands or a command is not known. No level where they look like nothing.
 func floor(text string) (out effect) {
+	has := lettersOf(text)
 	for i := range shellRules {
 		rule := &shellRules[i]
-		if (out.level == "" || Rank(rule.level) > Rank(out.level)) && rule.matches(text) {
+		if (out.level == "" || Rank(rule.level) > Rank(out.level)) && rule.matches(text, has) {
 			out = effect{level: rule.level, reason: rule.reason, gone: rule.gone}
 		}
 	}

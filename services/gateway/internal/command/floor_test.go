@@ -21,7 +21,7 @@ func TestWordsOfARule(t *testing.T) {
 			command := a + " && " + b
 			for i := range shellRules {
 				want := shellRules[i].re.MatchString(command)
-				require.Equal(t, want, shellRules[i].matches(command), "%s: %s", shellRules[i].re, command)
+				require.Equal(t, want, shellRules[i].matches(command, lettersOf(command)), "%s: %s", shellRules[i].re, command)
 				hits[i] = hits[i] || want
 			}
 		}

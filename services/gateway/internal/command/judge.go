@@ -492,6 +492,6 @@ var secret = regexp.MustCompile(`(^|/)\.(ssh|aws|gnupg)(/|$)|(^|/)(id_(rsa|ed255
 // isSecret is the expression behind what is cheap to look for and in all that
 // it finds: it is asked of each word of each command.
 func isSecret(text string) bool {
-	return (strings.ContainsRune(text, '.') || strings.Contains(text, "id_") || strings.Contains(text, "credentials") || strings.Contains(text, "shadow")) &&
+	return (strings.IndexByte(text, '.') >= 0 || strings.HasSuffix(text, "sa") || strings.HasSuffix(text, "519") || strings.HasSuffix(text, "credentials") || strings.HasSuffix(text, "shadow")) &&
 		secret.MatchString(text)
 }

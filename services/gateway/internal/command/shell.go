@@ -419,6 +419,9 @@ func (w *reader) note(does []effect) {
 
 // inside walks over the commands whose output a part takes.
 func (w *reader) inside(n syntax.Node) {
+	if !strings.ContainsAny(w.raw, "$`(") {
+		return // it takes nothing, and the walk is long
+	}
 	fed, piped := w.fed, w.piped
 	w.fed, w.piped = nil, false
 	top := n
@@ -462,6 +465,9 @@ type word struct {
 }
 
 func (w *reader) word(s *syntax.Word) (out word) {
+	if lit := s.Lit(); lit != "" && !strings.ContainsAny(lit, `\*?[{`) {
+		return word{text: lit} // as most are
+	}
 	var b strings.Builder
 	var walk func(parts []syntax.WordPart, quoted bool)
 	walk = func(parts []syntax.WordPart, quoted bool) {
