@@ -4,12 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 )
 
@@ -31,6 +37,9 @@ func TestB71_KilledBeforeSending(t *testing.T) {
 	decided := newRef(0)
 	b.end(t, decided, summary(decided, now), hitl.Allowed, ada) // meanwhile
 
+	// The server may have given the end to the dead one: only a gateway knows of it then.
+	b.desk(t).ended(decided)
+
 	require.Empty(t, hook.calls)
 	o := hook.options(t, "1h")
 	o.Clock = newClock(now.Add(2 * time.Hour))
@@ -49,6 +58,84 @@ func TestB71_KilledBeforeSending(t *testing.T) {
 	require.False(t, seen[decided.String()])
 	b.await(t, decided, ledger.StepOpen, ledger.Retracted)
 	require.Empty(t, hook.calls)
+}
+
+// An event that was given to a replica which is dead comes again only after some
+// seconds. Until then a gateway knows of the end, and nobody is told that it waits.
+func TestB71_AnEndThatADeadReplicaHas(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ address, step, people string }{
+		"on its own": {"hook", "open", ""},
+		"in the pace of a person": {"ada/hook", "step1", `recipients:
+  - {name: ada, messages: 10, channels: [{channel: hook}]}
+routes:
+  - {name: all, remind: [], steps: [{to: [ada], after: 1h}]}
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, hook := newBench(t), newReceiver(t, nil)
+			start := func(at time.Time) *running {
+				o := hook.options(t, "1h")
+				if c.people != "" {
+					o = hook.people(t, c.people)
+				}
+				o.Clock = newClock(at)
+				return b.notify(t, o)
+			}
+			now := time.Now()
+			first := start(now)
+			over, waits := newRef(0), newRef(1)
+			for _, ref := range []subject.Ref{over, waits} {
+				b.open(t, ref, summary(ref, now))
+			}
+			first.queues(t, 2)
+			first.stop()
+			// The dead one has asked for an event and will never say that it had it.
+			nc := b.connect(t, bus.RoleNotifier)
+			dead, err := nc.SubscribeSync(nats.NewInbox())
+			require.NoError(t, err)
+			require.NoError(t, nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+journal.Events+"."+journal.NotifierDurable(bus.DefaultTenant), dead.Subject, []byte(`{"batch":1}`)))
+			require.NoError(t, nc.Flush())
+			b.desk(t).ended(over)
+			b.end(t, over, summary(over, now), hitl.Allowed, ada)
+			m, err := dead.NextMsg(patience)
+			require.NoError(t, err)
+			require.Equal(t, subject.Event(over, "s1", subject.Closed), m.Subject)
+
+			start(now.Add(2 * time.Hour))
+			require.Equal(t, waits.String(), hook.next(t).Subject)
+			b.awaitAt(t, over, ledger.Step(c.step), c.address, ledger.Retracted)
+			require.Empty(t, hook.calls)
+		})
+	}
+}
+
+// A gateway that hangs is not asked for each of what is due: people are told.
+func TestAGatewayThatHangsKeepsNoAlertBack(t *testing.T) {
+	t.Parallel()
+	b, hook := newBench(t), newReceiver(t, nil)
+	nc := b.connect(t, bus.RoleGateway)
+	var asked atomic.Int64
+	_, err := nc.Subscribe(subject.Service(bus.DefaultTenant, "notifier", wire.VerbGet), func(*nats.Msg) { asked.Add(1) })
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	o, now := hook.options(t, "1h"), time.Now()
+	clk := newClock(now)
+	o.Clock = clk
+	n := b.notify(t, o)
+	const many = 50
+	for i := range many {
+		b.open(t, newRef(i), summary(newRef(i), now))
+	}
+	n.queues(t, many)
+	clk.move(2 * time.Hour)
+	for range many {
+		require.Equal(t, opened, hook.next(t).Type)
+	}
+	// Eight are on their way at a time; none of the others is asked about.
+	require.LessOrEqual(t, asked.Load(), int64(8))
+	require.Positive(t, asked.Load())
 }
 
 // Whoever is killed while sending may have been heard. The next one waits for

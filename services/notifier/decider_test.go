@@ -28,6 +28,7 @@ type desk struct {
 	mu     sync.Mutex
 	calls  []wire.DecideCall
 	status hitl.Status // of decide
+	over   subject.Ref // is decided; all else waits
 }
 
 func (b *bench) desk(t *testing.T) *desk {
@@ -40,7 +41,12 @@ func (b *bench) desk(t *testing.T) *desk {
 		case strings.HasSuffix(m.Subject, ".get"):
 			var in wire.GetCall
 			_ = json.Unmarshal(m.Data, &in)
-			out = wire.Interaction{ID: "i", State: wire.StatePending, Summary: wire.Summary{
+			state := wire.StatePending
+			if d.mu.Lock(); in.ID == d.over.String() {
+				state = wire.StateClosed
+			}
+			d.mu.Unlock()
+			out = wire.Interaction{ID: "i", State: state, Summary: wire.Summary{
 				Key: in.ID, Digest: "d", Kind: hitl.KindApproval, ToolName: "Bash", Body: &wire.Body{Input: `{"command":"ls"}`, Shown: "s"},
 			}}
 		case strings.HasSuffix(m.Subject, ".decide"):
@@ -57,6 +63,13 @@ func (b *bench) desk(t *testing.T) *desk {
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	return d
+}
+
+// ended says which interaction is decided.
+func (d *desk) ended(ref subject.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = ref
 }
 
 func (d *desk) decided() []wire.DecideCall {

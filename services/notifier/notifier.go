@@ -36,6 +36,7 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/channel/decider"
 	"github.com/banksman/banksman/services/notifier/internal/channel/press"
 	"github.com/banksman/banksman/services/notifier/internal/channel/push"
+	"github.com/banksman/banksman/services/notifier/internal/ended"
 	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
@@ -99,7 +100,7 @@ type Notifier struct {
 	lanes  int
 	built  []channel.Channel // closed by Close
 	listen []func(context.Context) error
-	desk   *bus.Client // nil where the gateway need not be called
+	desk   *bus.Client // calls the gateway
 	close  sync.Once
 	counts *metrics.Metrics
 	// missing: the consumer of the events cannot be reached.
@@ -173,12 +174,10 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	}
 	n.ledger = l
 	l.WarnOfOne(ctx, log)
-	if len(asking) > 0 || o.Config.calls() || slices.ContainsFunc(lanes, func(r engine.Route) bool { return r.Via != "" }) {
-		n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, deciding", Logger: log, Nats: o.NATS})
-		if err != nil {
-			n.Close()
-			return nil, fmt.Errorf("notifier: %w", err)
-		}
+	n.desk, err = bus.Connect(ctx, o.Credentials, bus.Options{Name: "banksman notifier, calling", Logger: log, Nats: o.NATS})
+	if err != nil {
+		n.Close()
+		return nil, fmt.Errorf("notifier: %w", err)
 	}
 	n.counts = metrics.New(n.Health, append(slices.Sorted(maps.Keys(channelTypes)), typeDecider)...)
 	n.engine = engine.New(engine.Options{
@@ -194,6 +193,7 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 			return base + "/#/i/" + key
 		},
 		Ticket: n.ticket,
+		Ended:  (&ended.Desk{Gateway: n.desk, Clock: clock, Logger: log}).Ended,
 	})
 	n.counts.Look(n.engine.Channels, n.sockets)
 	parts.Conn(n.counts.Registry, metrics.Part, "events", n.conn.Conn)

@@ -57,22 +57,10 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 	if err != nil || !won {
 		return mine, nil, err // another replica has it
 	}
-	next = mine.Entry
-	if !r.Key.Step.Ends() {
-		look, cancel := context.WithTimeout(ctx, recordLimit)
-		_, err := e.Ledger.Over(look, r.Key.Ref)
-		cancel()
-		switch {
-		case err == nil:
-			next.State, next.Problem = ledger.Retracted, overFirst
-			return l.record(ctx, mine, next)
-		case !errors.Is(err, ledger.ErrNotFound):
-			// Unknown whether it is over: nothing is sent.
-			next.State, next.DueAt = ledger.Planned, now.Add(again).UTC()
-			next.Tries--
-			return l.record(ctx, mine, next)
-		}
+	if stop := l.over(ctx, mine); stop != nil {
+		return l.record(ctx, mine, *stop)
 	}
+	next = mine.Entry
 	send, cancel := context.WithTimeout(trace.Parse(r.Trace, "").In(ctx), sendLimit)
 	send, span := e.Tracer.Join(send, trace.Notify, r.Key.Ref)
 	receipt, failure := l.send(send, *r.Alert, r.Earlier)
@@ -87,6 +75,29 @@ const wantsNone = "the endpoint wants no more messages; banksman notify test tri
 
 // overFirst is why a retracted delivery was not sent.
 const overFirst = "it was over first"
+
+// over returns what becomes of a claimed delivery whose interaction is over, or of which
+// that is not known; nil: it may be sent. What opened just now is sent without asking.
+func (l *lane) over(ctx context.Context, mine *ledger.Record) *ledger.Entry {
+	if mine.Key.Step.Ends() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	next, now := mine.Entry, l.e.Clock.Now()
+	_, err := l.e.Ledger.Over(ctx, mine.Key.Ref)
+	ask := errors.Is(err, ledger.ErrNotFound) && (mine.Alert.Type != channel.Opened || now.Sub(mine.Alert.Time) > settle)
+	switch {
+	case err == nil, ask && l.e.Ended(ctx, mine.Key.Ref):
+		next.State, next.Problem = ledger.Retracted, overFirst
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil
+	default: // the ledger does not say: nothing is sent
+		next.State, next.DueAt = ledger.Planned, now.Add(again).UTC()
+		next.Tries--
+	}
+	return &next
+}
 
 // before returns what becomes of a due delivery in place of sending it; nil: it
 // may be sent.

@@ -77,6 +77,8 @@ type Options struct {
 	// there is nothing to decide. Only where a Route decides. id is the message's, and
 	// what is made the same for an equal one.
 	Ticket func(ctx context.Context, id string, call wire.TicketCall) (*wire.TicketReply, error)
+	// Ended asks whether an interaction is over of whose end no event came.
+	Ended func(context.Context, subject.Ref) bool
 	// Metrics count; nil: nothing does.
 	Metrics *metrics.Metrics
 }

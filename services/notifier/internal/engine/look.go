@@ -17,7 +17,7 @@ func (e *Engine) Channels() (metrics.Channels, int) {
 		}
 		out[l.Type] = n
 		l.mu.Lock()
-		waiting += len(l.due) + len(l.held)
+		waiting += len(l.due) // what is held is among them
 		l.mu.Unlock()
 	}
 	return out, waiting

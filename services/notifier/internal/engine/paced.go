@@ -366,30 +366,17 @@ func (l *lane) claim(ctx context.Context, b *ledger.Batch, it *task, many bool) 
 	// Without a message that names it, whoever held it may have sent it alone.
 	next.Uncertain = next.Uncertain || next.State == ledger.Claimed && next.Into == ""
 	next.State, next.By, next.Until = ledger.Claimed, b.By, &b.Until
-	next.Into, next.Many = b.ID, many
-	next.Tries, next.Prompt = next.Tries+1, true
+	next.Into, next.Many, next.Tries, next.Prompt = b.ID, many, next.Tries+1, true
 	mine, won, err := l.write(ctx, it.rec, next)
 	if err != nil || !won {
 		l.done(it.it, mine, nil, err)
 		return false
 	}
-	if !mine.Key.Step.Ends() {
-		look, cancel := context.WithTimeout(ctx, recordLimit)
-		_, err = l.e.Ledger.Over(look, mine.Key.Ref)
-		cancel()
-		if !errors.Is(err, ledger.ErrNotFound) {
-			next = mine.Entry
-			next.Into, next.Many = "", false
-			if err == nil {
-				next.State, next.Problem = ledger.Retracted, overFirst
-			} else { // unknown whether it is over: nothing is sent
-				next.State, next.DueAt = ledger.Planned, l.e.Clock.Now().Add(again).UTC()
-				next.Tries--
-			}
-			last, owed, err := l.record(ctx, mine, next)
-			l.done(it.it, last, owed, err)
-			return false
-		}
+	if stop := l.over(ctx, mine); stop != nil {
+		stop.Into, stop.Many = "", false
+		last, owed, err := l.record(ctx, mine, *stop)
+		l.done(it.it, last, owed, err)
+		return false
 	}
 	it.rec = mine
 	return true
