@@ -105,6 +105,7 @@ type Notifier struct {
 	counts *metrics.Metrics
 	// missing: the consumer of the events cannot be reached.
 	missing atomic.Bool
+	probe   ledger.Probe
 }
 
 // New connects, and makes the ledger where it is missing. ctx bounds that only.
@@ -270,6 +271,10 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 	g := run.NewGroup(ctx)
 	g.Go("engine", n.engine.Run)
+	g.Go("ledger", func(ctx context.Context) error {
+		n.probe.Run(ctx, n.ledger, n.log)
+		return nil
+	})
 	for _, listen := range n.listen {
 		g.Go("presses", listen)
 	}
@@ -298,8 +303,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 // Metrics is what the notifier counts, and what it looks at when it is asked.
 func (n *Notifier) Metrics() prometheus.Gatherer { return n.counts.Registry }
 
-// Health is nil while the server can be reached and the events be read; the error
-// says which it is not.
+// Health is nil while the server can be reached, the events be read and the ledger be
+// read and written; the error says which it is not.
 func (n *Notifier) Health() error {
 	if !n.conn.IsConnected() {
 		return errors.New("the NATS server cannot be reached")
@@ -307,7 +312,7 @@ func (n *Notifier) Health() error {
 	if n.missing.Load() {
 		return errors.New("the events cannot be read: their stream or the notifier's consumer is not there")
 	}
-	return nil
+	return n.probe.Err()
 }
 
 // Close gives the connection up. Run does it by itself.
