@@ -258,10 +258,12 @@ func (tm *team) address(t *testing.T, g *gateway) {
 		return s.URL, file
 	}
 	now := time.Now()
-	good, ca := tlsOf(now.Add(-time.Hour), now.Add(90*24*time.Hour))
-	healthy, found := tm.doctor("--url", good, "--ca", ca)
+	good, goodCA := tlsOf(now.Add(-time.Hour), now.Add(90*24*time.Hour))
+	healthy, found := tm.doctor("--url", good, "--ca", goodCA)
 	require.True(t, healthy, "%+v", found)
 	tm.finds("certificate", "nobody that this machine trusts", "--ca", "--url", good)
+	other := strings.Replace(good, "127.0.0.1", "localhost", 1)
+	tm.finds("certificate", "the certificate is not for localhost", "get a certificate for this name", "--url", other, "--ca", goodCA)
 	soon, ca := tlsOf(now.Add(-80*24*time.Hour), now.Add(72*time.Hour))
 	tm.finds("certificate", "expires in", "renew it", "--url", soon, "--ca", ca)
 	over, ca := tlsOf(now.Add(-48*time.Hour), now.Add(-time.Hour))

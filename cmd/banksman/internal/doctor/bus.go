@@ -33,6 +33,10 @@ const (
 	maxSkew = time.Second
 	// full is the part of a stream's limit from which on it counts as nearly full.
 	full = 0.8
+	// leaderless is what a server says of a cluster in which too few are there.
+	leaderless = 10008
+	// mendAccounts is the fix where the server's accounts are those of another version.
+	mendAccounts = "write the accounts anew with this version (banksman creds), copy nats/accounts.conf to every server and reload it"
 )
 
 // line is a connection, and what the server complained of on it.
@@ -42,15 +46,11 @@ type line struct {
 }
 
 // dial connects as a credential; nil where that does not work, which is told.
-func (p *patient) dial(c *bus.Credentials) *line {
-	auth, err := c.Auth()
-	if err != nil {
-		p.bad("files", "put back a copy of the credential file", "%v", err)
-		return nil
-	}
+func (p *patient) dial(c *identity) *line {
 	l := &line{refused: make(chan error, 8)}
 	urls := strings.Join(c.URLs, ",")
-	l.Conn, err = nats.Connect(urls, auth, nats.Name("banksman doctor"), nats.Timeout(limit), nats.NoReconnect(),
+	var err error
+	l.Conn, err = nats.Connect(urls, c.auth, nats.Name("banksman doctor"), nats.Timeout(limit), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
 			case l.refused <- err:
@@ -145,13 +145,14 @@ func (p *patient) jetStream(ctx context.Context, l *line) bool {
 	switch {
 	case err == nil:
 		return true
+	case errors.As(err, &api) && api.ErrCode == leaderless, errors.Is(err, context.DeadlineExceeded):
+		p.bad(checkStreams, "start its other servers, and look that they reach each other at the cluster's port (nats/server.conf, routes); of three two must run. The log of one says whether it is something else",
+			"the server has no answer for its streams, as one of a cluster whose majority is away: %v", err)
 	case errors.Is(err, nats.ErrPermissionViolation):
-		p.bad(checkAccess, "write the accounts anew (banksman creds), copy nats/accounts.conf to the server and reload it", "the server does not let a gateway use its streams: %v", err)
-	case errors.Is(err, nats.ErrNoResponders) || errors.As(err, &api):
+		p.bad(checkAccess, mendAccounts, "the server does not let a gateway use its streams: %v", err)
+	default:
 		p.bad(checkStreams, "start the server with nats/server.conf of the data directory, which has jetstream and the account CORE; if it has, its log says why JetStream is off (a store that cannot be opened, for example)",
 			"JetStream is off on this server, or off for the gateways' account: %v", err)
-	default:
-		p.bad(checkStreams, "look at the server's log", "the server does not answer for its streams: %v", err)
 	}
 	return false
 }
@@ -167,7 +168,11 @@ func (p *patient) streams(ctx context.Context, l *line) {
 	case errors.Is(err, journal.ErrDrift):
 		p.bad(checkStreams, "banksman creds --provision puts back sizes and times. What carries a guarantee is never changed silently: find out who changed it, and set it back with the provisioner's credential", "%v", err)
 	case err != nil:
-		p.bad(checkStreams, "look at the server's log", "the streams cannot be read: %v", err)
+		select {
+		case err = <-l.refused:
+		default:
+		}
+		p.bad(checkStreams, mendAccounts+"; if that is not it, the server's log says more", "the streams cannot be read: %v", err)
 	default:
 		p.ok(checkStreams, "all are there, with the limits that make the guarantees")
 	}
@@ -278,7 +283,7 @@ func (p *patient) listeners(ctx context.Context, l *line) {
 }
 
 // asOwner does what an asker does, as far as that changes nothing.
-func (p *patient) asOwner(ctx context.Context, c *bus.Credentials, alone bool) {
+func (p *patient) asOwner(ctx context.Context, c *identity, alone bool) {
 	l := p.dial(c)
 	if l == nil {
 		return
@@ -287,22 +292,21 @@ func (p *patient) asOwner(ctx context.Context, c *bus.Credentials, alone bool) {
 	if alone {
 		p.ok(checkServer, "nats-server %s at %s", l.ConnectedServerVersion(), l.ConnectedUrlRedacted())
 	}
-	const mend = "write the accounts anew with this version (banksman creds), copy nats/accounts.conf to every server and reload it"
 	// It may read its own decisions ...
 	var none any
 	err := l.call(ctx, "DIRECT.GET."+journal.Decisions+".hitl.dec."+c.Tenant+"."+c.Name+".doctor", &none)
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		p.bad(checkAccess, mend, "the server does not let %s read its own decisions: %v", c.Name, err)
+		p.bad(checkAccess, mendAccounts, "the server does not let %s read its own decisions: %v", c.Name, err)
 		return
 	}
 	// ... and nothing of the streams.
 	if err := l.call(ctx, "STREAM.INFO."+journal.Decisions, &none); err == nil {
-		p.bad(checkAccess, mend, "the server lets %s look at the stream of decisions: its accounts are not those that keep agents from deciding", c.Name)
+		p.bad(checkAccess, mendAccounts, "the server lets %s look at the stream of decisions: its accounts are not those that keep agents from deciding", c.Name)
 		return
 	}
 	p.ok(checkAccess, "%s may do what it needs and not read the streams", c.Name)
 	if alone {
-		p.answers(ctx, c)
+		p.answers(ctx, c.Credentials)
 	}
 }
 

@@ -216,8 +216,8 @@ func (p *patient) services(ctx context.Context) {
 		} else {
 			p.ok(checkStatus, "the service at %s is ready", address)
 		}
-		if _, text, err = get(ctx, c, address+"/metrics"); err != nil {
-			p.bad(checkStatus, "look at the service's log", "%s/metrics cannot be read: %v", address, err)
+		if _, text, err = get(ctx, c, address+"/metrics"); err != nil || !strings.Contains(text, "\nbanksman_build_info{") {
+			p.bad(checkStatus, "give --status the address that the service has as -status; it is another one than that of people", "%s/metrics has nothing of a service", address)
 			continue
 		}
 		for line := range strings.Lines(text) {

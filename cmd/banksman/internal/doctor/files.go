@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
 	"github.com/banksman/banksman/pkg/journal"
@@ -45,16 +47,16 @@ func (p *patient) files() {
 		p.bad(check, "name the data directory with --data, or start banksman up once", "there is no data directory at %s", p.data)
 		return
 	}
-	nats := filepath.Dir(natsd.ConfigFile(p.data))
-	if raw, err := os.ReadFile(filepath.Join(nats, "plan.json")); err == nil {
+	dir := filepath.Dir(natsd.ConfigFile(p.data))
+	if raw, err := os.ReadFile(filepath.Join(dir, "plan.json")); err == nil {
 		var file struct{ Plan plan }
 		err := json.Unmarshal(raw, &file)
 		if p.plan = file.Plan; err != nil {
-			p.bad(check, "put back a copy of it", "%s cannot be read: %v", filepath.Join(nats, "plan.json"), err)
+			p.bad(check, "put back a copy of it", "%s cannot be read: %v", filepath.Join(dir, "plan.json"), err)
 		}
 	}
 	secret, _ := filepath.Glob(p.creds("*.json")) // the pattern is good
-	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), filepath.Join(nats, "plan.json"))
+	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), filepath.Join(dir, "plan.json"))
 	for _, f := range []string{p.notify, p.keyFile} {
 		if f != "" {
 			secret = append(secret, f)
@@ -78,7 +80,7 @@ func (p *patient) files() {
 	if n > 0 {
 		p.ok(check, "%d files with secrets were looked at", n)
 	}
-	store := cmp.Or(p.plan.StoreDir, filepath.Join(nats, "store"))
+	store := cmp.Or(p.plan.StoreDir, filepath.Join(dir, "store"))
 	free, size := metrics.Room(store)
 	switch {
 	case size == 0:
@@ -140,10 +142,20 @@ func (p *patient) notifier() {
 	p.ok(check, "%s can be read; banksman notify test tries its channels", p.notify)
 }
 
+// identity is a credential that one can connect with.
+type identity struct {
+	*bus.Credentials
+	auth nats.Option
+}
+
 // credential reads the file of a role; nil where there is none.
-func (p *patient) credential(role bus.Role, name string) *bus.Credentials {
+func (p *patient) credential(role bus.Role, name string) *identity {
 	file := natsd.CredentialsFile(p.data, role, bus.DefaultTenant, name)
 	c, err := bus.LoadCredentials(file)
+	var auth nats.Option
+	if err == nil {
+		auth, err = c.Auth()
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -156,5 +168,5 @@ func (p *patient) credential(role bus.Role, name string) *bus.Credentials {
 	if p.nats != "" {
 		c.URLs = []string{p.nats}
 	}
-	return c
+	return &identity{c, auth}
 }
