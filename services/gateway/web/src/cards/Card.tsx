@@ -2,7 +2,7 @@
 // times, state, and the receipt it becomes.
 import { CircleAlert, Clock, Info, LockKeyhole, OctagonAlert, RefreshCw, ShieldCheck, TriangleAlert, Unplug, WifiOff } from "lucide-react";
 import { memo, type ReactNode, Suspense, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { cardState, type CardState, type Item, type Send, type Summary } from "@banksman/client";
+import { cardState, type CardState, draftText, type Item, refused, type Send, type Summary } from "@banksman/client";
 import { useNotifier } from "../store/helpers";
 import { useAppState, useCards } from "../ui/context";
 import { Button, Chip, Notice, type Tone } from "../ui/controls";
@@ -15,7 +15,7 @@ import { type CardKeys, useCardKeys } from "./keys";
 import type { Renderer } from "./kinds";
 import { Others } from "./Others";
 import { Ordered } from "./unseen";
-import { Receipt, Whole } from "./Receipt";
+import { Receipt, Unsent, Whole } from "./Receipt";
 import { useDraft } from "./useDraft";
 import { useNow } from "./useNow";
 import { useOnScreen } from "./useOnScreen";
@@ -62,7 +62,7 @@ function Broken({ item, error, again }: { item: Item; error: Error; again: () =>
   return (
     <article data-card data-testid={`card-${summary.request_id}`} data-state={item.closed ? card : "broken"} className="space-y-3 rounded-2xl border border-line bg-card p-5">
       {item.closed
-        ? <p className="font-medium">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", Date.now() + state.offset)}. The rest cannot be drawn here.</p>
+        ? <p className="font-medium">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", Date.now() + state.offset, item.load)}. The rest cannot be drawn here.</p>
         : <Notice tone="strong" icon={<CircleAlert size={16} />}>
           <p className="font-medium">This request cannot be drawn here. It still waits, and nothing was decided.</p>
           <p className="verbatim">{error.message}</p>
@@ -135,7 +135,7 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
   if (item.closed) {
     return (
       <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
-        <Receipt item={item} me={mine} lost={card === "lost"} sent={send?.frame} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
+        <Receipt item={item} me={mine} lost={card === "lost"} sent={send && !refused(send) ? send.frame : undefined} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
       </article>
     );
   }
@@ -159,12 +159,12 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
           </p>
         </header>
         {!known && !barred && <Notice tone="strong" icon={<Info size={16} />}>This page does not know requests of the kind “{summary.kind}”. It shows all of it as it came; it can be denied or dismissed, not approved.</Notice>}
-        {!summary.body && (item.load === "failed" ? (
+        {!summary.body && (item.load === "failed" || item.load === "missing" ? (
           <Notice tone="strong" icon={<CircleAlert size={16} />}>The whole request could not be fetched. <Button small className="ml-2" onClick={() => void app.client.load(key)}><RefreshCw size={14} aria-hidden />Fetch it again</Button></Notice>
         ) : (
           <p role="status" className="text-sm text-soft">Fetching the whole request…</p>
         ))}
-        {barred ? <Barred item={item}>{notes}</Barred> : <Suspense key={summary.digest} fallback={<p role="status" className="text-sm text-soft">Loading…</p>}><View
+        {barred ? <Barred item={item} kept={draftText(draft)}>{notes}</Barred> : <Suspense key={summary.digest} fallback={<p role="status" className="text-sm text-soft">Loading…</p>}><View
           item={known ? item : withoutAllow(item)} send={send} busy={card === "sending"} offline={offline} draft={draft} setDraft={setDraft}
           respond={(say) => app.respond(key, say)} bindKeys={(k) => { keys.current = k; }}
           notes={notes}
@@ -181,12 +181,13 @@ function mayNothing(s: Summary): boolean {
 }
 
 /** For whoever may look and not decide: what they may see of it, and why there is no button. */
-function Barred({ item, children }: { item: Item; children: ReactNode }) {
+function Barred({ item, kept, children }: { item: Item; kept: string; children: ReactNode }) {
   return (
     <div className="space-y-4">
       <Whole item={item} />
       {children}
       <p data-testid="barred" className="flex items-start gap-2 text-sm text-soft"><LockKeyhole size={15} aria-hidden className="mt-0.5 flex-none" />You may see that this request waits, and not decide it: your role does not reach it. It waits for somebody whose role does.</p>
+      <Unsent itemKey={item.summary.key} text={kept} />
     </div>
   );
 }
@@ -240,9 +241,14 @@ function Proof({ summary }: { summary: Summary }) {
 
 function refusal(send: Send | undefined): string {
   switch (send?.status) {
-    case "forbidden": return `You may not decide this${send.error ? `: ${send.error}` : "."}`;
-    case "digest_mismatch": return "What was shown of it is not what the server says now. It is shown anew; look at it again.";
-    case "not_found": return "The server does not know this request any more.";
+    case "forbidden": {
+      const why = send.error ? `: ${send.error}` : "";
+      // Who is not known well enough may still say no.
+      if (send.fields?.some((f) => f.field === "assurance")) return `Not taken${why}. It still waits, and you can still deny it.`;
+      return `You may not decide this${why}. It waits for somebody else; what you wrote is kept.`;
+    }
+    case "digest_mismatch": return "What was shown of it is not what the server says now. It is shown anew; look at it again, then decide. What you wrote is kept.";
+    case "not_found": return "The server does not know this request any more, so nobody can decide it. If the agent asks again, that is a new card. What you wrote is kept.";
     default: return `Not taken${send?.error ? `: ${send.error}` : ""}. The request still waits.`;
   }
 }

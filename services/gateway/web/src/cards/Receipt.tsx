@@ -39,10 +39,10 @@ export interface ReceiptProps {
 /** What became of it: one truthful line, the asked text kept, and the trail at the agent. */
 export function Receipt({ item, me, lost, sent, now, where, fetch }: ReceiptProps) {
   const { summary, outcome, decision } = item;
-  const { drafts } = useCards();
   const [draft] = useDraft(summary.key);
-  // The words of one's own answer are in the record, or on their way there.
-  const said = me ? (decision ?? sent) : outcome === undefined ? sent : undefined;
+  // The words of one's own answer are in the record, or on their way there; where the
+  // server knows of no record they are nowhere else.
+  const said = me ? (decision ?? sent) : outcome === undefined && item.load !== "missing" ? sent : undefined;
   const unsent = draftText(said ? unsentOf(draft, said, summary.body?.input) : draft);
   const AnswerView = outcome === "answered" && Object.hasOwn(answerViews, summary.kind) ? answerViews[summary.kind] : undefined;
   return (
@@ -50,7 +50,7 @@ export function Receipt({ item, me, lost, sent, now, where, fetch }: ReceiptProp
       <div className="flex items-start gap-3">
         <Badge outcome={outcome} />
         <div className="min-w-0 flex-1">
-          <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now)}</p>
+          <p className="verbatim font-semibold">{receiptLine(summary.kind, outcome, decision, me, lost, now, item.load)}</p>
           <p className="verbatim text-sm text-soft"><Ordered text={summary.headline} />{where ? ` · ${where}` : ""}</p>
           {!AnswerView && <Asked item={item} fetch={fetch} />}
           {outcome === "invalid" && (decision?.fields ?? []).length > 0 && <Faults fields={decision!.fields!} />}
@@ -61,16 +61,23 @@ export function Receipt({ item, me, lost, sent, now, where, fetch }: ReceiptProp
           <Trail trail={item.trail} outcome={outcome} now={now} />
         </div>
       </div>
-      {unsent !== "" && (
-        <div className="ml-9 rounded-lg border border-line bg-sunk p-3 text-sm">
-          <p className="font-medium">What you had written was not sent. It is still here:</p>
-          <pre data-testid="unsent" tabIndex={0} aria-label="What you wrote and did not send" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{unsent}</pre>
-          <div className="mt-2 flex gap-2">
-            <CopyButton text={unsent} label="Copy it" />
-            <Button small look="quiet" onClick={() => drafts.drop(summary.key)}>Discard it</Button>
-          </div>
-        </div>
-      )}
+      <div className="ml-9"><Unsent itemKey={summary.key} text={unsent} /></div>
+    </div>
+  );
+}
+
+/** Words that were written and not sent, where there is no field for them any more. */
+export function Unsent({ itemKey, text }: { itemKey: string; text: string }) {
+  const { drafts } = useCards();
+  if (text === "") return null;
+  return (
+    <div className="rounded-lg border border-line bg-sunk p-3 text-sm">
+      <p className="font-medium">What you had written was not sent. It is still here:</p>
+      <pre data-testid="unsent" tabIndex={0} aria-label="What you wrote and did not send" className="verbatim mt-1 max-h-60 overflow-y-auto font-sans text-soft">{text}</pre>
+      <div className="mt-2 flex gap-2">
+        <CopyButton text={text} label="Copy it" />
+        <Button small look="quiet" onClick={() => drafts.drop(itemKey)}>Discard it</Button>
+      </div>
     </div>
   );
 }

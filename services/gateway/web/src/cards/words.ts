@@ -1,6 +1,6 @@
 // The words for times and outcomes. A receipt is truthful: who, when, by what,
 // and never a failure where somebody refused.
-import type { Decision, Outcome, Summary } from "@banksman/client";
+import type { Decision, Item, Outcome, Summary } from "@banksman/client";
 import { marked } from "./unseen";
 
 export function clock(iso: string, now: number): string {
@@ -56,9 +56,17 @@ const channels: Record<string, string> = {
   web: "web", http: "web", websocket: "web", ws: "web", cli: "terminal", slack: "Slack", mail: "mail", push: "push", rule: "",
 };
 
+/** Of what was seen to end, and how is not known. */
+const ends: Record<Item["load"], string> = {
+  idle: "Ended; how is being looked up",
+  loading: "Ended; how is being looked up",
+  failed: "Ended; how could not be looked up. It is tried again with the next connection",
+  missing: "Gone: the server does not know this request any more, or you may not see it. Nobody can decide it here",
+};
+
 /** The receipt line. me: the winner is who reads this; lost: this page answered too. */
-export function receiptLine(kind: string, outcome: Outcome | undefined, d: Decision | undefined, me: boolean, lost: boolean, now: number): string {
-  if (!outcome) return "Ended; how is being looked up";
+export function receiptLine(kind: string, outcome: Outcome | undefined, d: Decision | undefined, me: boolean, lost: boolean, now: number, load?: Item["load"]): string {
+  if (!outcome) return ends[load ?? "idle"];
   const when = d ? clock(d.decided_at, now) : "";
   switch (outcome) {
     case "expired": return join([kind === "approval" ? "Expired, nobody decided" : "Expired, nobody answered", when]);

@@ -151,7 +151,7 @@ function Listing({ item, n, fate, still, changed, session, onSeen, onDrop }: { i
         </div>
         {onDrop && <Button small look="quiet" onClick={onDrop} aria-label={`Take out: ${summary.headline}`}>Take out</Button>}
       </div>
-      {!body && <p role="status" className="text-sm text-soft">{item.load === "failed" ? "The whole request could not be fetched. It cannot be approved here." : "Fetching the whole request…"}</p>}
+      {!body && <p role="status" className="text-sm text-soft">{item.load === "failed" || item.load === "missing" ? "The whole request could not be fetched. It cannot be approved here." : "Fetching the whole request…"}</p>}
       {blocks.map((b, i) => <PayloadBlock key={i} block={b} cwd={b.form === "command" ? body?.cwd : undefined} onSeen={() => onSeen(i)} />)}
       {body && blocks.length === 0 && summary.tool_input && <PayloadBlock block={{ label: summary.tool_name || "Input", form: "json", text: summary.tool_input }} onSeen={() => undefined} />}
       <AgentWords parts={[{ label: "", text: summary.title === summary.headline ? "" : summary.title }, ...(body?.blocks ?? []).filter((b) => b.form === "text").map((b) => ({ label: b.label, text: b.text ?? "" })), { label: "", text: body?.message ?? "" }, { label: "Why it asks", text: body?.reason ?? "" }]} />

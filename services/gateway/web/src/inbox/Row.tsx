@@ -81,7 +81,7 @@ export const Row = memo(function Row({ item, card, session, offline, selected, n
     return (
       <article {...attributes} {...keys} ref={ref} style={height.current > 0 ? { minHeight: height.current } : undefined} tabIndex={-1} aria-label={summary.headline} className="flex min-h-16 items-center gap-3 px-4 py-2.5">
         <Badge outcome={item.outcome} />
-        <p className="min-w-0 flex-1 text-sm"><span className="verbatim font-semibold">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", now)}</span> <span className="verbatim text-soft"><Ordered text={summary.headline} /></span><Kept itemKey={key} item={item} /></p>
+        <p className="min-w-0 flex-1 text-sm"><span className="verbatim font-semibold">{receiptLine(summary.kind, item.outcome, item.decision, card === "confirmed", card === "lost", now, item.load)}</span> <span className="verbatim text-soft"><Ordered text={summary.headline} /></span><Kept itemKey={key} item={item} /></p>
         <Button small look="quiet" aria-label={`Show ${summary.headline}`} onClick={open}>Show</Button>
       </article>
     );

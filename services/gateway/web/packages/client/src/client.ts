@@ -214,7 +214,7 @@ export class Client extends Emitter<ClientEvents> {
     this.dispatch({ kind: "load", key, state: "loading" });
     await this.transport.interaction(key, o).then(
       (interaction) => this.dispatch({ kind: "interaction", interaction }),
-      () => this.dispatch({ kind: "load", key, state: "failed" }),
+      (e: unknown) => this.dispatch({ kind: "load", key, state: e instanceof GatewayError && e.status === 404 ? "missing" : "failed" }),
     );
   }
 

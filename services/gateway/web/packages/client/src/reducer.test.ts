@@ -84,6 +84,15 @@ describe("reducer", () => {
     expect(s.items[a.key]?.outcome).toBe("denied");
   });
 
+  it.each(["forbidden", "invalid", "digest_mismatch", "not_found"] as const)("who was refused (%s) did not lose a race to who decided later; whose answer may have landed did", (status) => {
+    const a = bash("a");
+    const later = processState([], { closed: [closed(a, "denied", { principal: ada })] });
+    const refused = run([{ type: "receipt", ref: "ref-1", status }, later], sending(start(a), a.key));
+    expect(cardState(refused, a.key)).toBe("decided");
+    const unknown = run([{ type: "receipt", ref: "ref-1", status: "unavailable" }, later], sending(start(a), a.key));
+    expect(cardState(unknown, a.key)).toBe("lost");
+  });
+
   it("B-29: a decided interaction never opens again, whatever arrives late", () => {
     const a = bash("a");
     const s = run([{ type: "receipt", ref: "ref-1", status: "accepted", decision: decision(a, "allowed") }, processState([a])], sending(start(a), a.key));

@@ -11,7 +11,7 @@ export type Action =
   | { kind: "conn"; status: ConnStatus }
   | { kind: "send"; key: string; ref: string; frame: ClientFrame }
   | { kind: "unsure"; ref: string }
-  | { kind: "load"; key: string; state: "loading" | "failed" }
+  | { kind: "load"; key: string; state: "loading" | "failed" | "missing" }
   | { kind: "interaction"; interaction: Interaction }
   | { kind: "history"; state: "loading" | "failed" }
   | { kind: "history-ready"; interactions: Interaction[] }
@@ -140,7 +140,7 @@ function frame(s: State, f: InFrame, now: number): State {
 
 /** What could not be fetched over the old line is fetched over the new one. */
 function lookAgain(items: State["items"]): State["items"] {
-  const failed = Object.entries(items).filter(([, i]) => i.load === "failed");
+  const failed = Object.entries(items).filter(([, i]) => i.load === "failed" || i.load === "missing");
   return failed.length === 0 ? items : { ...items, ...Object.fromEntries(failed.map(([key, i]) => [key, { ...i, load: "idle" as const }])) };
 }
 

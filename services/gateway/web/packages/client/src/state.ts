@@ -10,7 +10,8 @@ export interface Item {
   decision?: Decision;
   trail: Ack[];
   /** The request as it must be seen before deciding (summary.body). */
-  load: "idle" | "loading" | "failed";
+  /** missing: the gateway knows no such interaction, or none that this person may see. */
+  load: "idle" | "loading" | "failed" | "missing";
   /** Whether this page watched it while it was open. */
   watched: boolean;
 }
@@ -162,6 +163,11 @@ export type CardState =
   | "confirmed" | "lost" | "decided" | "expired" | "withdrawn" | "orphaned" | "invalid" | "gone";
 
 /** The one word for what a card is in. */
+/** Whether the gateway did not take what was sent: it is in no record, and took no part in a race. */
+export function refused(s: Send): boolean {
+  return s.status === "forbidden" || s.status === "invalid" || s.status === "digest_mismatch" || s.status === "not_found";
+}
+
 export function cardState(s: State, key: string): CardState {
   const item = s.items[key];
   const send = s.sends[key];
@@ -179,6 +185,6 @@ export function cardState(s: State, key: string): CardState {
       if (send && (send.status === "accepted" || send.status === "duplicate")) return "confirmed";
       if (send && send.status === "already_decided") return "lost";
       if (isMe(s, item.decision?.principal)) return "confirmed";
-      return send ? "lost" : "decided";
+      return send && !refused(send) ? "lost" : "decided";
   }
 }
