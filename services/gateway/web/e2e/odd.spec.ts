@@ -381,11 +381,8 @@ test("somebody who may only look sees that a request waits, and nothing that dec
   const waits = [];
   for (const name of ["Bash", "question", "form"]) waits.push(await asker.ask(inSession(kind(name).request, SESSION)));
   const r = await product.call<{ token: string }>("POST", "/api/tokens", { name: "Vera", roles: [{ role: "viewer", projects: ["*"] }], expires_in: 3600 });
-  await page.goto(product.url);
-  await page.evaluate((token) => localStorage.setItem("banksman.session", JSON.stringify({ token })), r.body.token);
-  await page.reload();
   const viewer = new App(page, product);
-  await expect(viewer.connection).toHaveText(/^Connected/);
+  await viewer.signInWith(r.body.token);
   for (const asked of waits) {
     const card = await viewer.open(asked);
     await expect(card.root).toContainText("your role does not reach it");

@@ -10,19 +10,31 @@ import { Line } from "./wire.ts";
 /** Loopback addresses of the gateways; both use the line's port there. */
 const places = ["127.0.0.2", "127.0.0.3"] as const;
 
+export interface TeamOptions {
+  /** What people call it, where that is no address: passkeys need a name. */
+  name?: string;
+}
+
 export class Team extends Site {
   protected at: string = places[0];
   private nats!: Process;
   private readonly gateways: (Process | undefined)[] = [];
   private readonly workers: Process[] = [];
 
-  static async start(): Promise<Team> {
-    const t = new Team();
+  private constructor(private readonly o: TeamOptions) {
+    super();
+  }
+
+  override get url(): string {
+    return `http://${this.o.name ?? HOST}:${this.port}`;
+  }
+
+  static async start(o: TeamOptions = {}): Promise<Team> {
+    const t = new Team(o);
     mkdirSync(t.data, { recursive: true });
     const bus = await freePort();
     await t.finish(["creds", "--port", String(bus)]);
-    t.nats = new Process("nats-server", ["-c", join(t.data, "nats", "server.conf")], t.env);
-    await t.nats.line(/Server is ready/);
+    await t.bus();
     await t.finish(["creds", "--provision"]);
     for (let attempt = 0; ; attempt++) {
       t.port = await freePort();
@@ -51,9 +63,19 @@ export class Team extends Site {
     return join(this.home, `session-${n}`);
   }
 
+  /** Starts the bus server, with what it had. */
+  async bus(): Promise<void> {
+    this.nats = new Process("nats-server", ["-c", join(this.data, "nats", "server.conf")], this.env);
+    await this.nats.line(/Server is ready/);
+  }
+
+  async killBus(): Promise<void> {
+    await this.nats.kill();
+  }
+
   /** Starts gateway n, 0 or 1. */
   async gateway(n: 0 | 1): Promise<void> {
-    const g = new Process("banksman-gateway", ["--creds", join(this.data, "creds", "gateway.json"), "--listen", `${places[n]}:${this.port}`, "--test-login", this.file(n), "--login", "--cwd", this.home], this.env);
+    const g = new Process("banksman-gateway", ["--creds", join(this.data, "creds", "gateway.json"), "--listen", `${places[n]}:${this.port}`, "--test-login", this.file(n), "--login", "--cwd", this.home, ...(this.o.name ? ["--base-url", this.url] : [])], this.env);
     this.gateways[n] = g;
     await g.line(/#login=\S+/);
   }
@@ -76,7 +98,12 @@ export class Team extends Site {
   }
 
   async link(): Promise<string> {
-    const m = await this.gateways[0]!.line(/#login=(\S+)/);
+    return await this.linkOf(0);
+  }
+
+  /** The link that gateway n printed at its start; every gateway takes it, once. */
+  async linkOf(n: 0 | 1): Promise<string> {
+    const m = await this.gateways[n]!.line(/#login=(\S+)/);
     return `${this.url}/#login=${m[1]}`;
   }
 

@@ -5,7 +5,7 @@ import type { Site } from "./site.ts";
 import type { Asked } from "./asker.ts";
 
 /** The states of a card, as it tells them itself. */
-export type State = "pending" | "sending" | "unsure" | "refused" | "confirmed" | "lost" | "decided" | "expired" | "withdrawn" | "orphaned" | "broken";
+export type State = "pending" | "sending" | "unsure" | "refused" | "confirmed" | "lost" | "decided" | "expired" | "withdrawn" | "orphaned" | "gone" | "broken";
 
 export class App {
   readonly inbox: Locator;
@@ -33,6 +33,14 @@ export class App {
   /** Signs in with a link of the terminal. */
   async signIn(): Promise<void> {
     await this.page.goto(await this.product.link());
+    await expect(this.connection).toHaveText(/Connected/);
+  }
+
+  /** As the holder of a token, who is whatever the token is. */
+  async signInWith(token: string): Promise<void> {
+    await this.page.goto(this.product.url);
+    await this.page.evaluate((t) => localStorage.setItem("banksman.session", JSON.stringify({ token: t })), token);
+    await this.page.reload();
     await expect(this.connection).toHaveText(/Connected/);
   }
 
