@@ -265,18 +265,24 @@ func (s *Store) grant(ctx context.Context, sess Session, ttl time.Duration) (str
 	return token, &sess, nil
 }
 
+// HashOf names what a token is for without giving it away; empty if it is for nothing.
+func HashOf(token string) string {
+	secret, program := strings.CutPrefix(token, TokenPrefix)
+	switch {
+	case !wellFormed(secret):
+		return ""
+	case program:
+		return tokenMark + hash(token)
+	}
+	return hash(token)
+}
+
 // Check returns the session of a token.
 func (s *Store) Check(ctx context.Context, token string) (*Session, error) {
-	if secret, ok := strings.CutPrefix(token, TokenPrefix); ok {
-		if !wellFormed(secret) {
-			return nil, ErrUnknown
-		}
-		return s.checkToken(ctx, hash(token))
+	if h := HashOf(token); h != "" {
+		return s.CheckHash(ctx, h)
 	}
-	if !wellFormed(token) {
-		return nil, ErrUnknown
-	}
-	return s.CheckHash(ctx, hash(token))
+	return nil, ErrUnknown
 }
 
 // CheckHash is Check for a session that was seen before.

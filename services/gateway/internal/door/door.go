@@ -215,8 +215,7 @@ func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
 	sess, err := d.Auth.Check(r.Context(), token)
 	switch {
 	case errors.Is(err, auth.ErrUnknown):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		fail(w, http.StatusUnauthorized, "unauthorized", "sign in again: the session token is unknown or has expired")
+		signInAgain(w)
 		return nil
 	case err != nil:
 		d.log.Warn("session not checked", "error", err)
@@ -226,4 +225,9 @@ func (d *Door) bearer(w http.ResponseWriter, r *http.Request) *auth.Session {
 	sess.From = socket.From(r)
 	d.Visits.Note(r.Context(), sess, sess.From, r.UserAgent())
 	return sess
+}
+
+func signInAgain(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	fail(w, http.StatusUnauthorized, "unauthorized", "sign in again: the session token is unknown or has expired")
 }

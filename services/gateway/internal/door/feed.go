@@ -31,7 +31,12 @@ func (d *Door) feed(w http.ResponseWriter, r *http.Request, sess *auth.Session) 
 	}
 	defer d.streams.leave(sess.Person.ID)
 	box := mailbox.New[note](d.Limits.Queue, d.Limits.Patience)
-	defer d.hub.Listen(sess, func(frame []byte) { box.Put(note{frame: frame}, len(frame), "") }, box.End)()
+	quit, ok := d.hub.Listen(r.Context(), sess, func(frame []byte) { box.Put(note{frame: frame}, len(frame), "") }, box.End)
+	if !ok {
+		signInAgain(w)
+		return
+	}
+	defer quit()
 	from := r.Header.Get("Last-Event-ID")
 	cut := sight.NewFrames(sess.Rights, d.desk.Place)
 	if cut != nil {

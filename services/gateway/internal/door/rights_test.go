@@ -2,6 +2,10 @@ package door_test
 
 import (
 	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/door"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 )
 
@@ -65,5 +70,100 @@ func TestWhatIsOpenEndsWithTheRightsItWasOpenedWith(t *testing.T) {
 	require.Equal(t, hitl.Accepted, stays.receipt("r").Status, "whose rights are the same is left alone")
 	for alsoStays.must().typ != wire.TypeProcessState {
 		continue
+	}
+}
+
+// heldLine is a connection to the store from which nothing comes in while it is held.
+type heldLine struct {
+	net.Conn
+	mu   sync.Mutex
+	came chan struct{} // of capacity 1: something was held back; nil: nothing is
+	free chan struct{} // closed when it may come in
+}
+
+func (l *heldLine) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	l.Conn = c
+	return l, err
+}
+
+func (l *heldLine) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	l.mu.Lock()
+	came, free := l.came, l.free
+	l.mu.Unlock()
+	if came != nil && n > 0 {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+		<-free
+	}
+	return n, err
+}
+
+// hold keeps what the store answers until release is called; came says that it answered.
+func (l *heldLine) hold() (came <-chan struct{}, release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.came, l.free = make(chan struct{}, 1), make(chan struct{})
+	return l.came, sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		close(l.free)
+		l.came = nil
+	})
+}
+
+// A session that ends between the moment the store has said that it is one and the moment
+// something is open with it opens nothing: nobody would end that before the next look.
+func TestWhatEndsWhileItIsCheckedOpensNothing(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"socket": "", "stream of a session": "/api/sessions/s1/events", "stream of all": "/api/events"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, line := newStore(t), &heldLine{}
+			known, _ := servers.Load(store)
+			closed := make(chan struct{})
+			nc, err := nats.Connect(known.(*nats.Conn).ConnectedUrl(), nats.SetCustomDialer(line), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+			require.NoError(t, err)
+			t.Cleanup(func() {
+				nc.Close()
+				<-closed
+			})
+			slow, err := auth.Open(t.Context(), auth.Options{Conn: nc, Logger: slog.New(slog.DiscardHandler), Person: store.Owner()})
+			require.NoError(t, err)
+			h := newHouseOf(t, store, quick(socket.Limits{Recheck: time.Hour}), func(o *door.Options) { o.Auth = slow })
+			h.fake.open("s1")
+			sess, err := h.auth.Check(t.Context(), h.token)
+			require.NoError(t, err)
+			told, _, _ := h.tab("")
+			late, _, err := h.dial()
+			require.NoError(t, err)
+
+			came, release := line.hold()
+			defer release()
+			done := make(chan *sse, 1)
+			if path == "" {
+				late.send(map[string]string{"type": "auth", "token": h.token})
+			} else {
+				go func() {
+					defer close(done)
+					done <- h.stream(path, "")
+				}()
+			}
+			<-came
+			require.NoError(t, h.auth.Revoke(t.Context(), sess.Hash))
+			require.Equal(t, wire.CloseBadAuth, told.code(), "whoever was there already is told")
+			h.door.Notice(auth.Notice{Ended: sess.Hash}) // and that is over
+			release()
+			if path == "" {
+				require.Equal(t, wire.CloseBadAuth, late.code())
+				return
+			}
+			s, ok := <-done
+			require.True(t, ok)
+			require.Equal(t, http.StatusUnauthorized, s.res.StatusCode)
+		})
 	}
 }

@@ -94,7 +94,12 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, sess *auth.Session
 	}
 	defer d.streams.leave(sess.Person.ID)
 	box := mailbox.New[api.Update](d.Limits.Queue, d.Limits.Patience)
-	defer d.hub.Listen(sess, func([]byte) {}, box.End)()
+	quit, ok := d.hub.Listen(r.Context(), sess, func([]byte) {}, box.End)
+	if !ok {
+		signInAgain(w)
+		return
+	}
+	defer quit()
 	from := r.Header.Get("Last-Event-ID")
 	d.reach(r, from)
 	watch := d.Engine.Watch(d.Engine.Cursor(), func(u api.Update) {

@@ -265,7 +265,8 @@ func (h *Hub) check(ctx context.Context, hash string) (now *auth.Session, gone b
 	return now, errors.Is(err, auth.ErrUnknown)
 }
 
-// drop closes the sockets and the event streams of a session.
+// drop closes the sockets and the event streams of a session, also those that are only
+// about to be its.
 func (h *Hub) drop(hash string) {
 	h.mu.Lock()
 	for l := range h.listeners {
@@ -275,9 +276,11 @@ func (h *Hub) drop(hash string) {
 	}
 	h.mu.Unlock()
 	for _, s := range h.all() {
-		if sess := s.signedIn(); sess != nil && sess.Hash == hash {
-			s.finish(wire.CloseBadAuth, "the session has ended: sign in again")
+		s.mu.Lock()
+		if s.hash == hash {
+			s.end(wire.CloseBadAuth, "the session has ended: sign in again")
 		}
+		s.mu.Unlock()
 	}
 }
 
@@ -322,16 +325,23 @@ type listener struct {
 // Listen calls f, which must not block, with the frames about people that a
 // session gets, and ended when the session is over before its time or has other rights,
 // until stop. ended must not block and may be called more than once, and after stop.
-func (h *Hub) Listen(sess *auth.Session, f func(frame []byte), ended func()) (stop func()) {
+// Not ok: the session has ended since it was checked.
+func (h *Hub) Listen(ctx context.Context, sess *auth.Session, f func(frame []byte), ended func()) (stop func(), ok bool) {
 	l := &listener{sess, f, ended}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.listeners[l] = struct{}{}
-	return func() {
+	h.mu.Unlock()
+	stop = func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.listeners, l)
 	}
+	// Once more, now that the end is told: it may have come in between.
+	if _, gone := h.check(ctx, sess.Hash); gone {
+		stop()
+		return nil, false
+	}
+	return stop, true
 }
 
 // Welcome encodes what a reader gets first: hello, then the snapshot in pages

@@ -67,6 +67,7 @@ type socket struct {
 	closed  time.Time // when it ended with a code
 	code    websocket.StatusCode
 	why     string
+	hash    string // of the token, from before it is checked: what it is for may end meanwhile
 	session *auth.Session
 	from    string        // the client's address
 	agent   string        // and what it calls itself
@@ -210,14 +211,14 @@ func (s *socket) signIn() (api.Watch, bool) {
 		s.finish(wire.CloseNoAuth, "the first frame must be auth")
 		return none, false
 	}
-	s.mu.Lock()
-	s.asked = true
-	s.mu.Unlock()
-	o := &s.h.o
-	ctx, cancel := context.WithTimeout(s.ctx, o.Limits.SignIn)
 	if f.Token == "" || f.Token == CookieToken {
 		f.Token = s.cookie
 	}
+	s.mu.Lock()
+	s.asked, s.hash = true, auth.HashOf(f.Token)
+	s.mu.Unlock()
+	o := &s.h.o
+	ctx, cancel := context.WithTimeout(s.ctx, o.Limits.SignIn)
 	sess, err := o.Auth.Check(ctx, f.Token)
 	cancel()
 	switch {
