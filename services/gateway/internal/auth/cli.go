@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -16,9 +15,6 @@ import (
 // managing is what the confirmation of a terminal adds to its name.
 const managing = ", to manage people and tokens"
 
-// maxName is the longest name of a terminal, in runes.
-const maxName = 80
-
 // CLIRequest is a terminal that waits to be confirmed.
 type CLIRequest = wire.CLIRequest
 
@@ -29,6 +25,7 @@ type cliRecord struct {
 	Manage   bool            `json:"manage,omitempty"`
 	Allowed  *bool           `json:"allowed,omitempty"`
 	By       *hitl.Principal `json:"by,omitempty"`
+	Used     bool            `json:"used,omitempty"` // it is about to be signed in
 }
 
 // RequestCLI registers a terminal. poll is the secret with which it asks how
@@ -43,13 +40,7 @@ func (s *Store) RequestCLI(ctx context.Context, name string, manage bool) (req C
 	if len(waiting) >= maxWaiting {
 		return req, "", ErrBusy
 	}
-	name, _ = hitl.Visible(strings.Join(strings.Fields(name), " "))
-	if r := []rune(name); len(r) > maxName {
-		name = string(r[:maxName-1]) + "…"
-	}
-	if name == "" {
-		name = "a terminal"
-	}
+	name = displayName(name, "a terminal")
 	if manage {
 		name += managing
 	}
@@ -63,26 +54,21 @@ func (s *Store) RequestCLI(ctx context.Context, name string, manage bool) (req C
 
 // WaitingCLI lists the requests that wait, oldest first.
 func (s *Store) WaitingCLI(ctx context.Context) ([]CLIRequest, error) {
-	keys, err := s.kv.ListKeysFiltered(ctx, cliKey+"*")
-	if err != nil {
-		return nil, unavailable(err)
-	}
 	var list []CLIRequest
-	for key := range keys.Keys() {
+	err := each(ctx, s.kv, cliKey, func(key string) error {
 		var rec cliRecord
 		rev, err := s.read(ctx, key, &rec)
 		switch {
-		case errors.Is(err, ErrUnknown):
 		case err != nil:
-			return nil, errors.Join(err, keys.Stop())
 		case !s.now().Before(rec.ExpiresAt):
 			_ = s.take(ctx, key, rev) // tidying up; the next list tries again
 		case rec.Allowed == nil:
 			list = append(list, rec.CLIRequest)
 		}
-	}
+		return err
+	})
 	slices.SortFunc(list, func(a, b CLIRequest) int { return a.RequestedAt.Compare(b.RequestedAt) })
-	return list, nil
+	return list, err
 }
 
 // ConfirmCLI is a person's word on a terminal's request. ErrUnknown if there
@@ -126,22 +112,23 @@ func (s *Store) PollCLI(ctx context.Context, poll string) (req CLIRequest, token
 	if err != nil {
 		return req, "", nil, err
 	}
-	if subtle.ConstantTimeCompare([]byte(rec.PollHash), []byte(hash(secret))) != 1 || !s.now().Before(rec.ExpiresAt) {
+	if subtle.ConstantTimeCompare([]byte(rec.PollHash), []byte(hash(secret))) != 1 || !s.now().Before(rec.ExpiresAt) || rec.Used {
 		return req, "", nil, ErrUnknown
 	}
 	if rec.Allowed == nil {
 		return rec.CLIRequest, "", nil, nil
 	}
-	if err := s.take(ctx, cliKey+code, rev); err != nil {
-		return req, "", nil, err
-	}
 	if !*rec.Allowed || rec.By == nil {
+		if err := s.take(ctx, cliKey+code, rev); err != nil {
+			return req, "", nil, err
+		}
 		return req, "", nil, ErrDenied
 	}
 	ttl := CLISession
 	if rec.Manage {
 		ttl = ManageSession
 	}
-	token, sess, err = s.grant(ctx, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name, Manage: rec.Manage}, ttl)
+	rec.Used = true
+	token, sess, err = s.redeem(ctx, cliKey+code, rev, rec, Session{Person: *rec.By, Channel: "cli", Via: ViaCLI, Name: rec.Name, Manage: rec.Manage}, ttl)
 	return rec.CLIRequest, token, sess, err
 }

@@ -173,6 +173,7 @@ type link struct {
 	V         int            `json:"v"`
 	Person    hitl.Principal `json:"person"`
 	ExpiresAt time.Time      `json:"expires_at"`
+	Used      bool           `json:"used,omitempty"` // somebody is about to be signed in by it
 }
 
 const (
@@ -188,23 +189,19 @@ const maxLinks = 20
 // RequestLink is Link for callers that may ask for any number: unused links
 // would fill the bucket until nobody can sign in.
 func (s *Store) RequestLink(ctx context.Context) (token string, expires time.Time, err error) {
-	keys, err := s.kv.ListKeysFiltered(ctx, linkKey+"*")
-	if err != nil {
-		return "", expires, unavailable(err)
-	}
 	unused := 0
-	for key := range keys.Keys() {
+	err = each(ctx, s.kv, linkKey, func(key string) error {
 		var l link
 		rev, err := s.read(ctx, key, &l)
-		switch {
-		case errors.Is(err, ErrUnknown):
-		case err != nil:
-			return "", expires, errors.Join(err, keys.Stop())
-		case !s.now().Before(l.ExpiresAt):
+		if err == nil && !s.now().Before(l.ExpiresAt) {
 			_ = s.take(ctx, key, rev) // tidying up; the next one tries again
-		default:
+		} else if err == nil {
 			unused++
 		}
+		return err
+	})
+	if err != nil {
+		return "", expires, err
 	}
 	if unused >= maxLinks {
 		return "", expires, ErrBusy
@@ -231,13 +228,34 @@ func (s *Store) Exchange(ctx context.Context, token string) (string, *Session, e
 	if err != nil {
 		return "", nil, err
 	}
-	if err := s.take(ctx, linkKey+hash(token), rev); err != nil {
-		return "", nil, err
-	}
-	if !s.now().Before(l.ExpiresAt) {
+	if l.Used || !s.now().Before(l.ExpiresAt) {
 		return "", nil, ErrUnknown
 	}
-	return s.grant(ctx, Session{Person: l.Person, Channel: "web", Via: ViaLink}, SessionTTL)
+	l.Used = true
+	return s.redeem(ctx, linkKey+hash(token), rev, l, Session{Person: l.Person, Channel: "web", Via: ViaLink}, SessionTTL)
+}
+
+// redeem grants a session for a record that is used up by that; used is the record so
+// marked. It is taken away last: RevokeAll ends what waits before it lists sessions, so that
+// it finds the record or lists the session.
+func (s *Store) redeem(ctx context.Context, key string, rev uint64, used any, sess Session, ttl time.Duration) (string, *Session, error) {
+	raw, err := json.Marshal(used)
+	if err != nil {
+		return "", nil, fmt.Errorf("auth: %w", err)
+	}
+	if rev, err = s.kv.Update(ctx, key, raw, rev); lost(err) {
+		return "", nil, ErrUnknown
+	} else if err != nil {
+		return "", nil, unavailable(err)
+	}
+	token, made, err := s.grant(ctx, sess, ttl)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.take(ctx, key, rev); err != nil {
+		return "", nil, errors.Join(err, s.end(ctx, made.Hash))
+	}
+	return token, made, nil
 }
 
 // Grant makes a session without a link, for tests of a whole installation.
@@ -327,6 +345,21 @@ func (s *Store) Revoke(ctx context.Context, hash string) error {
 
 func (s *Store) end(ctx context.Context, hash string) error {
 	return unavailable(s.kv.Delete(ctx, sessionKey+hash))
+}
+
+// each calls fn with the keys of a kind until it fails, otherwise than by there being no
+// such record.
+func each(ctx context.Context, kv jetstream.KeyValue, kind string, fn func(key string) error) error {
+	keys, err := kv.ListKeysFiltered(ctx, kind+"*")
+	if err != nil {
+		return unavailable(err)
+	}
+	for key := range keys.Keys() {
+		if err := fn(key); err != nil && !errors.Is(err, ErrUnknown) {
+			return errors.Join(err, keys.Stop())
+		}
+	}
+	return nil
 }
 
 func (s *Store) create(ctx context.Context, key string, v any) error {

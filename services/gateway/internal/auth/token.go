@@ -144,28 +144,18 @@ func (s *Store) RevokeToken(ctx context.Context, id string, by hitl.Principal) e
 }
 
 func (s *Store) eachToken(ctx context.Context, fn func(hash string, t *apiToken, rev uint64) (more bool, err error)) error {
-	keys, err := s.users.ListKeysFiltered(ctx, tokenKey+"*")
-	if err != nil {
-		return unavailable(err)
-	}
 	more := true
-	for key := range keys.Keys() {
+	return each(ctx, s.users, tokenKey, func(key string) error {
 		if !more {
-			continue // to its end, so that nothing waits for us
+			return nil
 		}
 		var t apiToken
-		rev, e := s.readFrom(ctx, s.users, key, &t)
-		if errors.Is(e, ErrUnknown) {
-			continue
+		rev, err := s.readFrom(ctx, s.users, key, &t)
+		if err == nil {
+			more, err = fn(strings.TrimPrefix(key, tokenKey), &t, rev)
 		}
-		if e == nil {
-			more, e = fn(strings.TrimPrefix(key, tokenKey), &t, rev)
-		}
-		if e != nil {
-			err, more = e, false
-		}
-	}
-	return err
+		return err
+	})
 }
 
 // checkToken is the session of a program's token by its hash.

@@ -65,25 +65,17 @@ func (u *user) wire() wire.User {
 
 // Users lists everybody who was invited or signed in through an issuer, by id.
 func (s *Store) Users(ctx context.Context) ([]wire.User, error) {
-	keys, err := s.users.ListKeysFiltered(ctx, userKey+"*")
-	if err != nil {
-		return nil, unavailable(err)
-	}
 	list := []wire.User{}
-	for key := range keys.Keys() {
-		u, _, err := s.user(ctx, strings.TrimPrefix(key, userKey))
-		if errors.Is(err, ErrNoUser) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(err, keys.Stop())
-		}
-		if u.ID != OwnerID && len(list) < maxUsers {
+	err := each(ctx, s.users, userKey, func(key string) error {
+		var u user
+		_, err := s.readFrom(ctx, s.users, key, &u)
+		if err == nil && u.ID != OwnerID && len(list) < maxUsers {
 			list = append(list, u.wire())
 		}
-	}
+		return err
+	})
 	slices.SortFunc(list, func(a, b wire.User) int { return strings.Compare(a.ID, b.ID) })
-	return list, nil
+	return list, err
 }
 
 // AddUser makes a user who cannot sign in yet: Invite gives the link. The error
@@ -211,45 +203,35 @@ func (s *Store) RevokeAll(ctx context.Context, person, except string) error {
 // endWaiting ends what a person may yet be signed in by without another word: links,
 // and terminals that were confirmed and did not come back.
 func (s *Store) endWaiting(ctx context.Context, person string) error {
-	for _, kind := range []string{linkKey, cliKey} {
-		keys, err := s.kv.ListKeysFiltered(ctx, kind+"*")
-		if err != nil {
-			return unavailable(err)
+	end := func(key string) error {
+		var rec struct {
+			Person hitl.Principal `json:"person"` // of a link
+			By     hitl.Principal `json:"by"`     // of a terminal
 		}
-		for key := range keys.Keys() {
-			var rec struct {
-				Person hitl.Principal `json:"person"` // of a link
-				By     hitl.Principal `json:"by"`     // of a terminal
-			}
-			rev, err := s.read(ctx, key, &rec)
-			if err == nil && (rec.Person.ID == person || rec.By.ID == person) {
-				err = s.take(ctx, key, rev)
-			}
-			if err != nil && !errors.Is(err, ErrUnknown) {
-				return errors.Join(err, keys.Stop())
-			}
+		_, err := s.read(ctx, key, &rec)
+		if err == nil && (rec.Person.ID == person || rec.By.ID == person) {
+			// At any revision: redeem may have marked it meanwhile.
+			err = unavailable(s.kv.Delete(ctx, key))
 		}
+		return err
 	}
-	return nil
+	if err := each(ctx, s.kv, linkKey, end); err != nil {
+		return err
+	}
+	return each(ctx, s.kv, cliKey, end)
 }
 
 // Sessions are those of a person, in no order.
 func (s *Store) Sessions(ctx context.Context, person string) (list []Session, err error) {
-	keys, err := s.kv.ListKeysFiltered(ctx, sessionKey+"*")
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	for key := range keys.Keys() {
+	err = each(ctx, s.kv, sessionKey, func(key string) error {
 		sess := Session{Hash: strings.TrimPrefix(key, sessionKey)}
 		_, err := s.read(ctx, key, &sess)
 		if err == nil && sess.Person.ID == person && sess.good(s.now()) {
 			list = append(list, sess)
 		}
-		if err != nil && !errors.Is(err, ErrUnknown) {
-			return nil, errors.Join(err, keys.Stop())
-		}
-	}
-	return list, nil
+		return err
+	})
+	return list, err
 }
 
 // admit gives a session what its person may do now. ErrUnknown: the person may
@@ -316,6 +298,9 @@ func (s *Store) Who(ctx context.Context, id string) (who hitl.Principal, may rol
 	}
 	return sess.Person, sess.Rights, err
 }
+
+// maxName is the longest name of somebody, or of a terminal, in runes.
+const maxName = 80
 
 // displayName is a name fit for people, or id.
 func displayName(name, id string) string {
