@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -39,8 +40,8 @@ func newOffice(t *testing.T) *office {
 	base := fmt.Sprintf("http://localhost:%d", port)
 	p := start(t, h.env, "banksman-gateway", "--creds", h.creds("gateway.json"), "--listen", fmt.Sprintf("127.0.0.1:%d", port),
 		"--base-url", base, "--test-login", file, "--login")
-	p.line(`(http://localhost:\d+)/#login=(\S+)`)
-	return &office{instance: &instance{process: p, home: h, url: base}, h: h, args: []string{"--url", base, "--login", file}}
+	m := p.line(`(http://localhost:\d+)/#login=(\S+)`)
+	return &office{instance: &instance{process: p, home: h, login: m[0], url: base}, h: h, args: []string{"--url", base, "--login", file}}
 }
 
 // do runs a command for those who manage people and tokens.
@@ -102,6 +103,40 @@ func TestPasskeyInTheBrowser(t *testing.T) {
 	require.Regexp(t, `vera\s+Vera V\.\s+viewer of \*\s+1\s+active`, r.stdout)
 	require.Zero(t, o.do("users", "disable", "vera").code)
 	p.see(testID("login-needed"))
+}
+
+// A page shows one person and acts as that person: whoever signs in in another tab of
+// the same browser gets a page of their own in this one, with nothing of the one before.
+func TestAnotherPersonInAnotherTab(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := o.do("users", "invite", "vera", "--name", "Vera V.", "--role", "viewer", "--project", "shop")
+	require.Zero(t, r.code, r.stderr)
+	o.h.ask("--project", "vault", "--tool", "Bash", "--input", `{"command":"cat /vault/combination"}`, "--title", "Open the vault")
+
+	b := newBrowser(t)
+	first := b.open(o.login)
+	first.card("cat /vault/combination")
+	mine := evaluate[string](first, `localStorage.getItem("banksman.session")`)
+
+	second := b.open(o.url + "/signin.html")
+	second.authenticator()
+	second.run(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.TrimSpace(r.stdout)))
+	second.click("#ways button")
+	second.see(testID("principal"))
+	require.Equal(t, "Vera V.", second.text(testID("principal")))
+
+	first.reads(testID("principal"), "Vera V.")
+	require.Empty(t, first.cards())
+	require.NotContains(t, evaluate[string](first, `document.documentElement.outerHTML`), "vault")
+
+	// The end of the first person's session leaves the second signed in.
+	var kept struct{ Token string }
+	require.NoError(t, json.Unmarshal([]byte(mine), &kept))
+	code, body := o.call("POST", "/api/logout", kept.Token, map[string]any{})
+	require.Equal(t, http.StatusOK, code, body)
+	first.reload()
+	require.Equal(t, "Vera V.", first.text(testID("principal")))
 }
 
 // An invitation works once: a browser that could not keep what it brings does not

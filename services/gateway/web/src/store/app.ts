@@ -5,6 +5,7 @@ import { sessionHref } from "../ui/route";
 import { Bell } from "./bell";
 import { type Cards, responder } from "./cards";
 import { Beside } from "./helpers";
+import { Pinned } from "./pinned";
 import { keepPushes, watchShell } from "./shell";
 
 export interface App extends Cards {
@@ -22,13 +23,16 @@ export type RulesApi = Pick<Gateway, "rules" | "previewRule" | "makeRule" | "rev
 export type Api = Pick<Gateway, "demo" | "cliLogins" | "answerCliLogin" | "decisions" | "call"> & RulesApi;
 
 const storage = pageStorage();
+const pinned = new Pinned(storage);
 
 /** The session token of this page. */
-export const login = new LoginToken(storage);
+export const login = new LoginToken(pinned);
 
 export interface AppOptions {
   api?: Api;
   transport?: Transport;
+  /** Begins the page anew, for somebody else. */
+  reload?: () => void;
 }
 
 export function createApp(o: AppOptions = {}): App & { start(): void; stop(): void } {
@@ -42,11 +46,16 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
   };
   let leave: (() => void) | undefined;
   let pushed = false;
+  const reload = o.reload ?? (() => location.reload());
+  let owner = "";
   client.on("connection", (c) => {
     if (c.status === "signed_out") login.drop();
   });
   client.on("frame", (f) => {
     if (f.type !== "hello") return;
+    // Screens hold things of the one before; a page of its own holds none.
+    if (owner !== "" && owner !== client.drafts.owner) reload();
+    owner = client.drafts.owner;
     if (!pushed) keepPushes(api);
     pushed = true;
     api.cliLogins().then(
@@ -66,7 +75,7 @@ export function createApp(o: AppOptions = {}): App & { start(): void; stop(): vo
     sessionLink: (key) => ({ href: sessionHref(key) }),
     start() {
       client.start();
-      const ends = [resumeWithPage(client), new Bell(client).start(), watchShell(client)];
+      const ends = [resumeWithPage(client), new Bell(client).start(), watchShell(client), pinned.watch(reload)];
       leave = () => ends.forEach((end) => end());
     },
     stop() {

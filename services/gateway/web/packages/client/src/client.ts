@@ -2,7 +2,7 @@ import { Drafts, isEmpty, type KeyValue, memoryStorage } from "./drafts.ts";
 import { Emitter } from "./emitter.ts";
 import { BusyError, GatewayError, NotConnectedError, NoWordError, UnknownInteractionError } from "./errors.ts";
 import type { Action } from "./reducer.ts";
-import { type Item, pendingCount, pendingKeys, type Session, type State } from "./state.ts";
+import { isMe, type Item, pendingCount, pendingKeys, type Session, type State } from "./state.ts";
 import { createStore, type Store } from "./store.ts";
 import { backoff, newId } from "./timing.ts";
 import type { Call, ConnStatus, Transport } from "./transport.ts";
@@ -67,6 +67,8 @@ interface Waiting {
   frame: ClientFrame;
   promise: Promise<Receipt>;
   settle(r: Receipt): void;
+  /** Ends the waiting: no word will come. */
+  quit(): void;
 }
 
 /** A person's view of a gateway: what waits, what is said about it, and a way to answer. */
@@ -86,6 +88,7 @@ export class Client extends Emitter<ClientEvents> {
   private failed = 0; // lists, one after the other
   private pause: ReturnType<typeof setTimeout> | undefined; // before the next one
   private line = 0; // counts the connections that began anew
+  private whose = 0; // counts the changes of who is signed in
 
   constructor(o: ClientOptions) {
     super();
@@ -213,15 +216,17 @@ export class Client extends Emitter<ClientEvents> {
     if (this.state.items[key]?.load === "loading") return;
     this.dispatch({ kind: "load", key, state: "loading" });
     await this.transport.interaction(key, o).then(
-      (interaction) => this.dispatch({ kind: "interaction", interaction }),
-      (e: unknown) => this.dispatch({ kind: "load", key, state: e instanceof GatewayError && e.status === 404 ? "missing" : "failed" }),
+      this.still((interaction) => this.dispatch({ kind: "interaction", interaction })),
+      this.still((e: unknown) => this.dispatch({ kind: "load", key, state: e instanceof GatewayError && e.status === 404 ? "missing" : "failed" })),
     );
   }
 
   /** Fetches an interaction that is not known here yet; undefined if there is none, or none that may be seen. What goes wrong is thrown. */
   async find(key: string, o: Call = {}): Promise<Item | undefined> {
     try {
+      const { whose } = this;
       const interaction = await this.transport.interaction(key, o);
+      if (whose !== this.whose) return undefined;
       this.dispatch({ kind: "interaction", interaction });
       return this.state.items[interaction.key];
     } catch (e) {
@@ -235,8 +240,8 @@ export class Client extends Emitter<ClientEvents> {
     if (this.state.history.state === "loading") return;
     this.dispatch({ kind: "history", state: "loading" });
     await this.transport.interactions("closed", limit, o).then(
-      (interactions) => this.dispatch({ kind: "history-ready", interactions }),
-      () => this.dispatch({ kind: "history", state: "failed" }),
+      this.still((interactions) => this.dispatch({ kind: "history-ready", interactions })),
+      this.still(() => this.dispatch({ kind: "history", state: "failed" })),
     );
   }
 
@@ -307,15 +312,39 @@ export class Client extends Emitter<ClientEvents> {
 
   private take(frames: InFrame[]): void {
     for (const f of frames) {
+      const before = this.state;
+      const other = f.type === "hello" && before.principal !== undefined && !isMe(before, f.principal);
+      if (other) this.leaveBehind();
       if (f.type === "hello") this.drafts.own(f.principal);
       this.dispatch({ kind: "frame", frame: f, now: Date.now() });
-      if (f.type === "hello") this.afterHello(f.recovered);
+      if (f.type === "hello" && !(other && f.recovered)) this.afterHello(f.recovered);
       if (f.type === "event" && f.events) this.emit("events", { session: f.session_key, events: f.events });
       if (f.type === "receipt") this.receipt(f);
       this.emit("frame", f);
+      if (other && f.recovered) {
+        // What follows goes on from what the one before was told: all is asked for anew.
+        this.transport.resume(true);
+        return;
+      }
     }
     this.forgetEnded();
     this.fetchMissing();
+  }
+
+  /** Somebody else is signed in: what was on its way for the one before is not said again in their name. */
+  private leaveBehind(): void {
+    this.whose++;
+    this.line++;
+    this.listed = undefined;
+    for (const w of [...this.waiting.values()]) w.quit();
+  }
+
+  /** Does it unless somebody else has signed in since it was begun. */
+  private still<T>(f: (v: T) => void): (v: T) => void {
+    const { whose } = this;
+    return (v) => {
+      if (whose === this.whose) f(v);
+    };
   }
 
   /** A page is open for days: of what has ended it keeps the newest, what is looked at, and what has unsent words. */
@@ -355,7 +384,10 @@ export class Client extends Emitter<ClientEvents> {
       this.listed = undefined;
     }
     this.asked.clear(); // their answers went with the old connection
-    for (const session of this.followed.keys()) this.subscribe(session);
+    for (const session of this.followed.keys()) {
+      this.dispatch({ kind: "subscribe", session }); // it is known, but where somebody else has come
+      this.subscribe(session);
+    }
     // Their receipts may have gone with the old connection. The gateway knows a repeat.
     for (const w of this.waiting.values()) this.transport.send(w.frame);
   }
@@ -398,12 +430,15 @@ export class Client extends Emitter<ClientEvents> {
   private await(frame: ClientFrame & { ref?: string }, limit: number, late?: () => void): Promise<Receipt> {
     const ref = frame.ref!;
     let settle!: (r: Receipt) => void;
+    let quit!: () => void;
     const promise = new Promise<Receipt>((resolve, reject) => {
-      const timer = setTimeout(() => {
+      quit = () => {
+        clearTimeout(timer);
         this.waiting.delete(ref);
         late?.();
         reject(new NoWordError(ref));
-      }, limit);
+      };
+      const timer = setTimeout(quit, limit);
       settle = (r) => {
         clearTimeout(timer);
         this.waiting.delete(ref);
@@ -411,7 +446,7 @@ export class Client extends Emitter<ClientEvents> {
       };
     });
     promise.catch(() => undefined); // whoever waits may have left
-    this.waiting.set(ref, { ref, frame, promise, settle });
+    this.waiting.set(ref, { ref, frame, promise, settle, quit });
     return promise;
   }
 
@@ -443,15 +478,17 @@ export class Client extends Emitter<ClientEvents> {
     }
     this.listing = true;
     try {
-      const { line } = this;
+      const { line, whose } = this;
       const asked = Object.entries(this.state.items).flatMap(([key, i]) => (i.closed ? [] : [key]));
       const interactions = await this.transport.interactions("pending", LIST);
       this.failed = 0;
-      const grown = (lacking(this.state)?.lack ?? 0) > now.lack;
-      this.dispatch({ kind: "extra", interactions, whole: interactions.length < LIST, asked });
-      const after = lacking(this.state);
-      // What came meanwhile may not be in it.
-      this.listed = line !== this.line ? undefined : after && { ...after, lack: grown ? 0 : after.lack };
+      if (whose === this.whose) {
+        const grown = (lacking(this.state)?.lack ?? 0) > now.lack;
+        this.dispatch({ kind: "extra", interactions, whole: interactions.length < LIST, asked });
+        const after = lacking(this.state);
+        // What came meanwhile may not be in it.
+        this.listed = line !== this.line ? undefined : after && { ...after, lack: grown ? 0 : after.lack };
+      }
     } catch {
       this.listed = undefined;
       this.pause = setTimeout(() => {

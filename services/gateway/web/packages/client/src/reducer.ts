@@ -3,7 +3,7 @@
 import { clockOffset } from "./timing.ts";
 import type { ConnStatus } from "./transport.ts";
 import type { Ack, ClientFrame, Closed, Decision, InFrame, Interaction, Outcome, ProcessState, Receipt, Summary } from "./wire.ts";
-import { type Item, MAX_SPOKEN, order, pendingCount, type Session, type State } from "./state.ts";
+import { initialState, isMe, type Item, MAX_SPOKEN, order, pendingCount, type Session, type State } from "./state.ts";
 import { applyEvents, emptyTranscript } from "./transcript.ts";
 
 export type Action =
@@ -89,9 +89,13 @@ function without<T>(all: Record<string, T>, keys: ReadonlySet<string>): Record<s
 
 function frame(s: State, f: InFrame, now: number): State {
   switch (f.type) {
-    case "hello":
+    case "hello": {
+      // Nothing that one person was told is shown to another.
+      const other = s.principal !== undefined && !isMe(s, f.principal);
+      const old = other ? say({ ...initialState, conn: s.conn, spoken: s.spoken }, "Somebody else is signed in here now.") : s;
       return {
-        ...s,
+        ...old,
+        spoken: other ? old.spoken.slice(-1) : old.spoken,
         offset: clockOffset(f.server_time, now),
         measured: clockOffset(f.server_time, now),
         principal: f.principal,
@@ -100,10 +104,11 @@ function frame(s: State, f: InFrame, now: number): State {
         askCommand: f.ask_command ?? "",
         incoming: [],
         // Without recovery a snapshot follows; a half one must not be resumed.
-        snapshot: f.recovered ? s.snapshot : "loading",
-        cursor: f.recovered ? s.cursor : "",
-        items: lookAgain(s.items),
+        snapshot: f.recovered ? old.snapshot : "loading",
+        cursor: f.recovered ? old.cursor : "",
+        items: lookAgain(old.items),
       };
+    }
     case "active_processes": {
       const incoming = [...s.incoming, ...(f.sessions ?? [])];
       if (f.more) return { ...s, incoming };

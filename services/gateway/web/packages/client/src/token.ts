@@ -8,7 +8,7 @@ export class LoginToken {
   private here: string | undefined; // what the storage did not take
 
   constructor(
-    private readonly storage: KeyValue,
+    private readonly storage: Pick<KeyValue, "getItem" | "setItem" | "removeItem">,
     private readonly name = "banksman.session",
   ) {}
 
