@@ -36,8 +36,7 @@ func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
 		rec := api.Failure(api.ErrNotFound)
 		return "", &rec
 	}
-	owner := subject.Token(r.Owner)
-	if subject.Token(api.Owner(a.Principal)) == owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == owner || a.AskedFor != "" && subject.Token(a.AskedFor) == owner {
+	if asks(a, subject.Token(r.Owner)) {
 		return refuse("an owner cannot decide its own request")
 	}
 	by, ok := a.Rights.Decides(r.Kind, r.Tenant, r.ProjectID)
@@ -45,6 +44,12 @@ func Role(a *api.Attempt, r *hitl.Request) (string, *hitl.Receipt) {
 		return refuse("none of your roles decides this kind of request in this project")
 	}
 	return by, nil
+}
+
+// asks reports whether an attempt is made by whoever asks as an owner, by its token.
+func asks(a *api.Attempt, owner string) bool {
+	return subject.Token(api.Owner(a.Principal)) == owner || a.Principal.Kind == "service" && subject.Token(a.Principal.ID) == owner ||
+		a.AskedFor != "" && subject.Token(a.AskedFor) == owner
 }
 
 // reach is the gravest risk that somebody may let go on who is known by less than
@@ -84,23 +89,48 @@ func Presence(ctx context.Context, a *api.Attempt, risk string, c *hitl.Content,
 	if risk != critical {
 		return a.Assurance, nil
 	}
+	return present(ctx, a, "this request is critical: ", now)
+}
+
+// asking are the modes of a session in which nothing runs unasked that would be asked by
+// default. In any other, also one that is not known here, more is approved in advance.
+var asking = []string{"", "default", "plan", "dontAsk"}
+
+// Mode says why an attempt may not put a session of an owner, by its token, into a
+// mode: what approves in advance takes what a critical request does.
+func Mode(ctx context.Context, a *api.Attempt, mode, owner string, now time.Time) *hitl.Receipt {
+	if slices.Contains(asking, mode) {
+		return nil
+	}
+	if asks(a, owner) {
+		return &hitl.Receipt{
+			Status: hitl.Forbidden, Error: "an owner cannot approve its own requests in advance",
+			Fields: []hitl.Field{{Field: "mode", Problem: "approves in advance what its owner asks"}},
+		}
+	}
+	_, refused := present(ctx, a, "this mode approves in advance: ", now)
+	return refused
+}
+
+// present asks for the presence of a person. why begins the words for a refusal.
+func present(ctx context.Context, a *api.Attempt, why string, now time.Time) (assurance string, refused *hitl.Receipt) {
 	refuse := func(problem string) (string, *hitl.Receipt) {
 		return "", &hitl.Receipt{
-			Status: hitl.Forbidden, Error: "this request is critical: " + problem,
+			Status: hitl.Forbidden, Error: why + problem,
 			Fields: []hitl.Field{{Field: "assurance", Problem: problem}},
 		}
 	}
 	if a.Principal.Kind != "person" || a.Presence == nil {
-		return refuse("only a person may let it go on")
+		return refuse("only a person may do this")
 	}
 	passkey, at, err := a.Presence(ctx)
 	switch {
 	case err != nil:
-		return "", &hitl.Receipt{Status: hitl.Unavailable, Error: "the session cannot be checked now; nothing was decided"}
+		return "", &hitl.Receipt{Status: hitl.Unavailable, Error: "the session cannot be checked now; nothing was done"}
 	case !at.IsZero() && now.Sub(at) < proofAge:
 		return stepUp, nil
 	case passkey:
-		return refuse(stepUp + " is needed: use your passkey and decide again")
+		return refuse(stepUp + " is needed: use your passkey and try again")
 	}
 	return a.Assurance, nil
 }

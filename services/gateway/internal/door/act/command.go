@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/banksman/banksman/pkg/hitl"
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 )
@@ -45,6 +46,10 @@ func (d *Desk) Start(ctx context.Context, sess *auth.Session, in wire.Client) wi
 		rec.Status, rec.Error = hitl.Forbidden, "none of your roles starts sessions in this project"
 		return rec
 	}
+	if refused := d.mode(ctx, sess, st.Mode, subject.Token(st.Pool)); refused != nil {
+		rec.Receipt = *refused
+		return rec
+	}
 	st.SessionID = uuid.NewString()
 	if in.CommandID != "" {
 		st.SessionID = hitl.ID(st.Tenant, st.Pool, "start "+sess.Person.ID+" "+in.CommandID, 1)
@@ -77,18 +82,25 @@ func (d *Desk) Send(ctx context.Context, sess *auth.Session, kind string, in wir
 		rec.Receipt = Invalid(inv)
 		return rec
 	}
-	if !sess.Rights.All() {
+	if kind == hitl.CommandSetMode || !sess.Rights.All() {
 		key, at, err := d.place(sess, in.SessionID)
 		if err != nil {
 			rec.Status, rec.Error = d.Describe(err, "session")
 			return rec
 		}
 		// A mode can approve everything in advance.
-		if may := sess.Rights.Reads(at.Tenant, at.Project); !may || kind == hitl.CommandSetMode && !sess.Rights.Approves(at.Tenant, at.Project) {
+		if may := sess.Rights.Reads(at.Tenant, at.Project); !sess.Rights.All() && (!may || kind == hitl.CommandSetMode && !sess.Rights.Approves(at.Tenant, at.Project)) {
 			rec.Status, rec.Error = hitl.Forbidden, "none of your roles does this in this project"
 			return rec
 		}
 		in.SessionID = key
+		if kind == hitl.CommandSetMode {
+			ref, _ := subject.ParseRef(key) // has the form of a session's key
+			if refused := d.mode(ctx, sess, in.Mode, ref.Owner); refused != nil {
+				rec.Receipt = *refused
+				return rec
+			}
+		}
 	}
 	res, err := d.Engine.Command(ctx, in.SessionID, hitl.Command{
 		V: 1, CommandID: cmp.Or(in.CommandID, uuid.NewString()), Type: kind,

@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/permit"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
@@ -40,11 +41,28 @@ type Desk struct {
 func (d *Desk) Decide(ctx context.Context, sess *auth.Session, a api.Attempt) wire.Receipt {
 	Sign(&a, sess, d.Auth)
 	rec := d.Engine.Decide(ctx, a)
+	wayToProof(&rec.Receipt)
+	rec.Type, rec.Ref = wire.TypeReceipt, a.Ref
+	return rec
+}
+
+// mode says why a signed-in person may not put a session of an owner, by its token, into
+// a mode.
+func (d *Desk) mode(ctx context.Context, sess *auth.Session, mode, owner string) *hitl.Receipt {
+	var a api.Attempt
+	Sign(&a, sess, d.Auth)
+	refused := permit.Mode(ctx, &a, mode, owner, time.Now())
+	if refused != nil {
+		wayToProof(refused)
+	}
+	return refused
+}
+
+// wayToProof names the page where a person proves to be there, if that is what is missing.
+func wayToProof(rec *hitl.Receipt) {
 	if f := rec.Fields; rec.Status == hitl.Forbidden && len(f) == 1 && strings.HasPrefix(f[0].Problem, "step_up") {
 		rec.Error += " (" + auth.SignInPage + "#proof)"
 	}
-	rec.Type, rec.Ref = wire.TypeReceipt, a.Ref
-	return rec
 }
 
 // Sign puts on an attempt who makes it, as the session says.

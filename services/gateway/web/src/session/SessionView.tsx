@@ -5,12 +5,13 @@ import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
 import { useApp, useAppState } from "../ui/context";
 import { useMoved } from "../ui/fresh";
-import { Button, Notice, Problem, SureButton } from "../ui/controls";
+import { Button, Notice, SureButton } from "../ui/controls";
 import { isStarted, startAgain } from "./again";
 import { Composer } from "./Composer";
 import { Dock } from "./Dock";
 import { sessionTitle } from "./SessionList";
 import { modes, runtimeName } from "./modes";
+import { Refused } from "./Refused";
 import { Transcript } from "./Transcript";
 
 export function SessionView({ sessionKey }: { sessionKey: string }) {
@@ -190,7 +191,7 @@ function Head({ session }: { session: Session }) {
           <SureButton key={wish} small look="danger" data-testid="mode-sure" disabled={!online} onClick={() => { setWish(""); void command("set_mode", wish); }}>Change to it</SureButton>
         </div>
       )}
-      {problem !== "" && <Problem className="mx-auto max-w-3xl pt-1">{problem}</Problem>}
+      {problem !== "" && <Refused className="mx-auto max-w-3xl pt-1" words={problem} />}
       {session.unreachable && !dead && <p className="mx-auto flex max-w-3xl items-start gap-2 pt-1 text-sm font-medium text-ink"><Unplug size={15} aria-hidden className="mt-0.5 flex-none" />The worker does not answer at the moment. Your answers are still taken and reach it when it is back.</p>}
     </header>
   );

@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from "react";
 import { newId } from "@banksman/client";
 import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
-import { Button, inputClass, Notice, Problem } from "../ui/controls";
+import { Button, inputClass, Notice } from "../ui/controls";
 import { useHere } from "../ui/place";
 import { sessionHref } from "../ui/route";
 import { DRAFT, draftOf, noteStarted, type Wish, wishOf } from "./again";
@@ -11,6 +11,7 @@ import { useDraft } from "../cards/useDraft";
 import { Attach } from "./Attach";
 import { useFiles } from "./kept";
 import { modes, runtimeName } from "./modes";
+import { Refused } from "./Refused";
 
 const FOLDERS = 12; // offered of those that sessions ran in
 
@@ -96,7 +97,7 @@ export function StartForm() {
             {runtimes.length === 0 && online && <p role="status" data-testid="no-worker" className="text-sm text-soft">No worker is connected, so no session can start now. “banksman up” brings one. What you write here is kept, and this page notices when one comes.</p>}
           </div>
         </div>
-        {problem !== "" && <Problem>{problem}</Problem>}
+        {problem !== "" && <Refused words={problem} />}
         <div className="flex justify-end">
           <Button type="submit" look="solid" data-testid="start-submit" busy={busy} disabled={off} className="max-md:w-full">Start session</Button>
         </div>

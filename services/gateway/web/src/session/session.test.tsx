@@ -4,6 +4,7 @@ import type { Event, InFrame } from "@banksman/client";
 import { ask, at, bash, closed, form, hello, processState, system, unknown } from "@banksman/client/testing";
 import { type Harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
+import { takePlace } from "../ui/route";
 
 const KEY = "default.agents.s1";
 const events = (...list: Event[]): InFrame => ({ type: "event", session_id: "s1", session_key: KEY, cursor: "e1", events: list });
@@ -260,6 +261,37 @@ describe("modes that let more run unasked", () => {
     await user.click(screen.getByTestId("mode-sure"));
     expect(lastOf(h, "set_mode")).toMatchObject({ session_id: KEY, mode: "bypassPermissions" });
     expect(screen.queryByTestId("mode-ask")).toBeNull();
+  });
+});
+
+describe("a mode that takes the passkey", () => {
+  const words = "this mode approves in advance: step_up is needed: use your passkey and try again (/signin.html#proof)";
+  const follow = async (user: ReturnType<typeof mount>["user"]) => {
+    const link = await screen.findByTestId("proof");
+    expect(link).toHaveAttribute("href", "/signin.html#proof");
+    expect(screen.queryByText(/step_up/)).toBeNull();
+    link.addEventListener("click", (e) => e.preventDefault()); // jsdom goes nowhere
+    await user.click(link);
+    return takePlace(Date.now());
+  };
+  it("leads to it from the session, and back", async () => {
+    const { h, user, push } = open();
+    await user.selectOptions(screen.getByTestId("session-mode"), "acceptEdits");
+    await user.click(screen.getByTestId("mode-sure"));
+    push({ type: "receipt", ref: lastOf(h, "set_mode")!.ref, status: "forbidden", error: words, fields: [{ field: "assurance", problem: "step_up is needed" }] });
+    expect(await follow(user)).toBe(`#/s/${KEY}`);
+  });
+
+  it("leads to it from the form of a new session, and back", async () => {
+    location.hash = "#/new";
+    const h = online();
+    const { user, push } = mount(h);
+    await user.type(screen.getByTestId("start-prompt"), "fix it");
+    await user.selectOptions(screen.getByTestId("start-mode"), "bypassPermissions");
+    await user.click(screen.getByTestId("start-submit"));
+    push({ type: "receipt", ref: lastOf(h, "start_session")!.ref, status: "forbidden", error: words, fields: [{ field: "assurance", problem: "step_up is needed" }] });
+    expect(await follow(user)).toBe("#/new");
+    expect(screen.getByTestId<HTMLTextAreaElement>("start-prompt").value).toBe("fix it");
   });
 });
 
