@@ -139,6 +139,40 @@ func TestAnotherPersonInAnotherTab(t *testing.T) {
 	require.Equal(t, "Vera V.", first.text(testID("principal")))
 }
 
+// A mode that approves in advance takes the passkey: the form leads there and back, and
+// then it starts.
+func TestAModeTakesThePasskeyInTheBrowser_B56(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	start(t, o.h.env, "banksman-agent", "--creds", o.h.creds("owner-agents.json"), "--data", filepath.Join(o.h.data, "worker"))
+	p := newBrowser(t).open(o.login)
+	p.see(testID("principal"))
+	p.authenticator()
+	p.run(chromedp.Navigate(o.url + "/signin.html#passkey"))
+	p.click("#ways button")
+	p.reads("#title", "Added")
+	// A sign-in that no passkey was used in.
+	r := o.h.run("login")
+	require.Zero(t, r.code, r.stderr)
+	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.TrimSpace(r.stdout)))
+	p.see(testID("principal"))
+
+	p.run(chromedp.Navigate(o.url + "/#/new"))
+	p.fill(testID("start-prompt"), "show me")
+	p.holds(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(o => o.value === "demo")`, testID("start-runtime")+" option"))
+	p.choose(testID("start-mode"), "acceptEdits")
+	p.click(testID("start-submit"))
+	p.click(testID("proof"))
+	p.click("#ways button")
+	p.reads("#title", "Confirmed")
+	p.click("#ways a")
+	p.see(testID("start-mode"))
+	require.Equal(t, "acceptEdits", evaluate[string](p, fmt.Sprintf(`document.querySelector(%q).value`, testID("start-mode"))), "what was chosen and written is kept")
+	p.click(testID("start-submit"))
+	p.see(testID("session-mode"))
+	p.holds(fmt.Sprintf(`document.querySelector(%q).value === "acceptEdits"`, testID("session-mode")))
+}
+
 // An invitation works once: a browser that could not keep what it brings does not
 // use it up. And a link to the page shows nobody's words but the page's.
 func TestAFullBrowserUsesUpNoInvitation(t *testing.T) {
