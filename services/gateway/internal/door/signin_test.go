@@ -66,6 +66,9 @@ func (h *house) ceremony(path, body string) (int, wire.Ceremony, string) {
 	return status, c.Ceremony, string(c.Options)
 }
 
+// wholeKey is the length of a public key of P-256 whose coordinates have all their bytes.
+const wholeKey = 77
+
 // register makes a passkey from the options of a ceremony.
 func (d *device) register(options string) (credential string) {
 	d.h.t.Helper()
@@ -73,6 +76,10 @@ func (d *device) register(options string) (credential string) {
 	require.NoError(d.h.t, err)
 	d.auth.Options.UserHandle = []byte(o.UserID)
 	c := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	// The library leaves leading zeros of a coordinate out, and such a key is refused.
+	for len(c.Key.AttestationData()) != wholeKey {
+		c = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	}
 	credential = virtualwebauthn.CreateAttestationResponse(d.rp, d.auth, c, *o)
 	d.auth.AddCredential(c)
 	return credential
