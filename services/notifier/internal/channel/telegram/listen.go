@@ -24,6 +24,9 @@ const (
 	shortPause = time.Second
 	longPause  = 15 * time.Second
 	maxAnswer  = 200 // characters that are shown to whoever pressed
+	// holdLimit bounds the taking of a lease. A press takes at most web.Timeout and what
+	// the gateway is given besides.
+	holdLimit = 5 * time.Second
 	// maxAge is how old a press may be.
 	maxAge = 10 * time.Minute
 )
@@ -77,8 +80,7 @@ func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
 	// before, and after its message was sent.
 	var seen time.Time
 	for ctx.Err() == nil {
-		mine, err := d.Hold(ctx)
-		if err != nil || !mine {
+		if !hold(ctx, d) {
 			wait(ctx, shortPause)
 			continue
 		}
@@ -91,7 +93,13 @@ func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
 			wait(ctx, longPause)
 			continue
 		}
+		taken := 0
 		for _, u := range list {
+			// What is left goes to whoever asks next.
+			if !hold(ctx, d) {
+				break
+			}
+			taken++
 			if p := u.Press; p != nil {
 				decision, token, _ := strings.Cut(p.Data, ":")
 				if time.Since(seen) > maxAge && time.Since(time.Unix(p.Message.Date, 0)) > maxAge {
@@ -105,11 +113,20 @@ func (c *Channel) Listen(ctx context.Context, d *press.Desk) error {
 			// What was taken is not told again from the next question on.
 			offset = u.ID + 1
 		}
-		if len(list) < maxPolls {
+		if taken == len(list) && taken < maxPolls {
 			seen = asked
 		}
 	}
 	return nil
+}
+
+// hold keeps or takes what only one replica may have, for the next question or press: with
+// its own limit each takes less than press.HoldFor.
+func hold(ctx context.Context, d *press.Desk) bool {
+	ctx, cancel := context.WithTimeout(ctx, holdLimit)
+	defer cancel()
+	mine, err := d.Hold(ctx)
+	return err == nil && mine
 }
 
 func (c *Channel) poll(ctx context.Context, offset int64) ([]update, error) {

@@ -27,6 +27,7 @@ type service struct {
 	queue []map[string]any
 	polls chan int64 // offsets
 	told  chan string
+	slow  func(context.Context) // while a receipt is on its way; nil: it is there at once
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,6 +41,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(raw, &in)
 	if strings.HasSuffix(r.URL.Path, "/answerCallbackQuery") {
 		s.told <- in.ID + " " + in.Text
+		if s.slow != nil {
+			s.slow(r.Context())
+		}
 		_, _ = w.Write([]byte(`{"ok":true,"result":true}`))
 		return
 	}
@@ -176,6 +180,131 @@ func TestButtonsOfTelegram_B57_B64_B65(t *testing.T) {
 	defer g.mu.Unlock()
 	require.Equal(t, wire.DecideCall{Token: "ticket_x", Person: "ada", AsTold: true, Response: hitl.Response{Decision: "allow"}}, g.calls[0])
 	require.Len(t, g.calls, 2)
+}
+
+// A replica that takes long over many presses keeps what makes it the only one: no other
+// takes and answers them, too. Telegram and the clock of the leases are doubles.
+func TestASlowReplicaKeepsItsTurn_B65(t *testing.T) {
+	t.Parallel()
+	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	var mu sync.Mutex
+	var now, until time.Duration
+	holder, bounded := "", true
+	other := make(chan struct{}, 1000) // one for each time that the second one asks
+	s.slow = func(ctx context.Context) {
+		mu.Lock()
+		now += 18 * time.Second // the limits of the gateway and of Telegram together
+		mu.Unlock()
+		for range 1 + len(other) {
+			select {
+			case <-other:
+			case <-ctx.Done():
+			}
+		}
+	}
+	g := &gateway{}
+	desk := func(name string) *press.Desk {
+		return &press.Desk{
+			Gateway: func() press.Gateway { return g }, People: map[string]string{"42": "ada"}, Logger: slog.New(slog.DiscardHandler),
+			Hold: func(ctx context.Context) (bool, error) {
+				_, limited := ctx.Deadline()
+				mu.Lock()
+				defer mu.Unlock()
+				bounded = bounded && limited
+				mine := holder == name || until <= now
+				if mine {
+					holder, until = name, now+press.HoldFor
+				}
+				if name == "second" {
+					other <- struct{}{}
+				}
+				return mine, nil
+			},
+		}
+	}
+	for i := range maxPolls {
+		s.press(i+1, 42, "allow:ticket_x")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+	})
+	for _, name := range []string{"first", "second"} {
+		c, err := New(token, srv.URL, true)
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		go func() { done <- c.Listen(ctx, desk(name)) }()
+		if name == "first" {
+			require.Zero(t, <-s.polls)
+		}
+	}
+	told := map[string]int{}
+	for limit := time.After(60 * time.Second); ; {
+		select {
+		case text := <-s.told:
+			id, _, _ := strings.Cut(text, " ")
+			told[id]++
+			continue
+		case offset := <-s.polls:
+			if offset <= maxPolls {
+				continue
+			}
+		case <-limit:
+			t.Fatal("the presses are not taken")
+		}
+		break
+	}
+	require.Len(t, told, maxPolls)
+	for id, n := range told {
+		require.Equal(t, 1, n, id)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, "first", holder)
+	require.True(t, bounded, "a lease that is waited for is out of date")
+}
+
+// A replica that is not the one any more leaves what it was told of to the one that is.
+func TestAReplicaWhoseTurnIsOverTakesNoMorePresses_B65(t *testing.T) {
+	t.Parallel()
+	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	c, err := New(token, srv.URL, true)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	g := &gateway{}
+	answers := []bool{true, true, false, false, true, true, false}
+	var once sync.Once
+	asked := make(chan struct{})
+	d := &press.Desk{
+		Gateway: func() press.Gateway { return g }, People: map[string]string{"42": "ada"}, Logger: slog.New(slog.DiscardHandler),
+		Hold: func(context.Context) (bool, error) {
+			if len(answers) == 1 {
+				once.Do(func() { close(asked) })
+				return false, nil
+			}
+			mine := answers[0]
+			answers = answers[1:]
+			return mine, nil
+		},
+	}
+	for i := range 3 {
+		s.press(i+1, 42, "allow:ticket_x")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Listen(ctx, d) }()
+	<-asked
+	cancel()
+	require.NoError(t, <-done)
+	require.Len(t, s.told, 2)
+	require.Equal(t, []int64{0, 2}, []int64{<-s.polls, <-s.polls}, "what was taken is not asked for again, what was left is")
 }
 
 // What was pressed while nobody listened, perhaps hours ago, decides nothing; a press of
