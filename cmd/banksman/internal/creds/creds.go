@@ -63,7 +63,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	fs.Var(&urls, "url", "`address` of the server as clients reach it; repeatable")
 	fs.StringVar(&plan.StoreDir, "store", "", "`directory` of the server's streams (default nats/store in the data directory)")
 	fs.IntVar(&plan.MonitorPort, "monitor-port", 0, "`port` of the server's monitoring, on 127.0.0.1 (default none)")
-	fs.Var(&nodes, "node", "`host` of a node of a cluster, which is its name as well; repeatable. Its configuration is installed by --install HOST=DIR")
+	fs.Var(&nodes, "node", "`host` of a node of a cluster, by its name or address; repeatable. Its configuration is installed by --install HOST=DIR")
 	clusterPort := fs.Int("cluster-port", 6222, "`port` by which nodes reach each other")
 	fs.Var(&installs, "install", "`PART=DIR`: copy into DIR what one part needs and nothing else. PART is nats, a --node, or a credential file without its ending, such as gateway or owner-agents; repeatable")
 	provision := fs.Bool("provision", false, "make the streams on the running server")

@@ -40,7 +40,12 @@ func write(plan natsd.Plan, nodes []string, clusterPort int, installs []string) 
 			return err
 		}
 	}
+	names := map[string]string{}
 	for _, node := range nodes {
+		if other, taken := names[serverName.Replace(node)]; taken {
+			return fmt.Errorf("--node: %s and %s are one server's name", other, node)
+		}
+		names[serverName.Replace(node)] = node
 		var err error
 		if plan.Cluster, err = cluster(plan, node, nodes, clusterPort); err != nil {
 			return err
@@ -68,10 +73,13 @@ func write(plan natsd.Plan, nodes []string, clusterPort int, installs []string) 
 	return nil
 }
 
+// serverName makes a name of a host, which may have a domain or be an address.
+var serverName = strings.NewReplacer(".", "-", ":", "-")
+
 // cluster is one node's part. The password is made once and kept beside the
 // plan.
 func cluster(plan natsd.Plan, node string, nodes []string, port int) (*natsd.Cluster, error) {
-	c := &natsd.Cluster{Name: "banksman", ServerName: node, Host: plan.Host, Port: port, User: "node"}
+	c := &natsd.Cluster{Name: "banksman", ServerName: serverName.Replace(node), Host: plan.Host, Port: port, User: "node"}
 	file := filepath.Join(plan.Dir, "nats", "cluster-password")
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

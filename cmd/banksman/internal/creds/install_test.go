@@ -94,6 +94,20 @@ func TestInstallOfACluster(t *testing.T) {
 	require.Equal(t, before, tree(t, out))
 }
 
+// A node's host may have a domain or be an address; its server's name has no dots.
+func TestNodesByAddressAndByDomain(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), t.TempDir()
+	mustRun(t, dir, "--node", "10.0.0.1", "--node", "n2.example.com", "--install", "10.0.0.1="+out, "--port", "4222", "--url", "nats://10.0.0.1:4222")
+	conf, err := os.ReadFile(filepath.Join(out, "server.conf"))
+	require.NoError(t, err)
+	require.Contains(t, string(conf), `server_name: "10-0-0-1"`)
+	require.Contains(t, string(conf), "@n2.example.com:6222")
+	code, _, errs := run(t, dir, "--node", "a.b", "--node", "a-b")
+	require.NotZero(t, code)
+	require.Contains(t, errs, "--node: a.b and a-b are one server's name")
+}
+
 // Servers that start from what the nodes got let each other in. Their names lead
 // nowhere here, so each server's address is taken for its name.
 func TestNodesOfAnInstalledClusterLetEachOtherIn(t *testing.T) {
