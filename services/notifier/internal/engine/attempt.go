@@ -85,12 +85,13 @@ func (l *lane) over(ctx context.Context, mine *ledger.Record) *ledger.Entry {
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	next, now := mine.Entry, l.e.Clock.Now()
-	_, err := l.e.Ledger.Over(ctx, mine.Key.Ref)
-	ask := errors.Is(err, ledger.ErrNotFound) && (mine.Alert.Type != channel.Opened || now.Sub(mine.Alert.Time) > settle)
+	next.Into, next.Many = "", false
+	over, err := l.e.Ledger.IsOver(ctx, mine.Key.Ref)
+	ask := err == nil && !over && (mine.Alert.Type != channel.Opened || now.Sub(mine.Alert.Time) > settle)
 	switch {
-	case err == nil, ask && l.e.Ended(ctx, mine.Key.Ref):
+	case over, ask && l.e.Ended(ctx, mine.Key.Ref):
 		next.State, next.Problem = ledger.Retracted, overFirst
-	case errors.Is(err, ledger.ErrNotFound):
+	case err == nil:
 		return nil
 	default: // the ledger does not say: nothing is sent
 		next.State, next.DueAt = ledger.Planned, now.Add(again).UTC()
@@ -111,6 +112,9 @@ func (l *lane) before(ctx context.Context, r *ledger.Record, now time.Time) (*le
 	if l.dropped.Load() {
 		next.State, next.Problem = ledger.Dead, wantsNone
 		return &next, nil
+	}
+	if r.Key.Step == ledger.StepResolved {
+		return l.inOrder(ctx, r, now)
 	}
 	// What may have been heard already is repeated without delay.
 	if r.State == ledger.Claimed || r.Uncertain || ended && l.updates(r) {

@@ -25,7 +25,9 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/looks"
 	"github.com/banksman/banksman/services/notifier/internal/message"
 	"github.com/banksman/banksman/services/notifier/internal/metrics"
+	"github.com/banksman/banksman/services/notifier/internal/orphans"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
+	"github.com/banksman/banksman/services/notifier/internal/sooner"
 	"github.com/banksman/banksman/services/notifier/internal/timer"
 )
 
@@ -88,12 +90,14 @@ type Engine struct {
 	Options
 	lanes   []*lane
 	looks   looks.Looks
-	orphans orphans
+	orphans *orphans.List
+	sooner  sooner.Sooner
 }
 
 // New makes an Engine.
 func New(o Options) *Engine {
-	e := &Engine{Options: o, orphans: orphans{wake: make(chan struct{}, 1), byID: map[ledger.Key]*ledger.Record{}}}
+	e := &Engine{Options: o, orphans: orphans.New()}
+	e.sooner = sooner.Sooner{Ledger: o.Ledger, Observe: func(r *ledger.Record) { e.observe(r, false) }}
 	for _, r := range o.Routes {
 		e.lanes = append(e.lanes, newLane(e, r))
 	}
@@ -171,7 +175,7 @@ func (e *Engine) observe(r *ledger.Record, watched bool) {
 		l.observe(r, watched)
 		return
 	}
-	e.orphans.observe(r)
+	e.orphans.Observe(r)
 }
 
 func (e *Engine) gone(g ledger.Gone) {
@@ -206,10 +210,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	if s.ExpiresAt != nil && !s.ExpiresAt.After(now) {
 		return nil // its end is on the way, or has been handled
 	}
-	switch _, err := e.Ledger.Over(ctx, ref); {
-	case err == nil:
-		return nil
-	case !errors.Is(err, ledger.ErrNotFound):
+	if over, err := e.Ledger.IsOver(ctx, ref); over || err != nil {
 		return err
 	}
 	ix := plan.Of(ref, s)
@@ -274,15 +275,16 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 }
 
 func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) error {
-	a.ID = message.ID(k)
-	r, _, err := e.Ledger.Create(ctx, k, ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier, Trace: trace.Of(ctx).Parent()})
-	if err != nil {
-		return err
-	}
-	if r != nil {
+	r, _, err := e.Ledger.Create(ctx, k, planned(ctx, k, due, a, earlier))
+	if err == nil && r != nil {
 		e.observe(r, false)
 	}
-	return nil
+	return err
+}
+
+func planned(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) ledger.Entry {
+	a.ID = message.ID(k)
+	return ledger.Entry{State: ledger.Planned, DueAt: due.UTC(), Alert: &a, Earlier: earlier, Trace: trace.Of(ctx).Parent()}
 }
 
 // Closed takes back what was not sent and plans what is to be told of the end.
@@ -325,7 +327,7 @@ func (e *Engine) Closed(ctx context.Context, ref subject.Ref, c *wire.Closed) (s
 		case !r.State.Final():
 			settled = false
 			continue
-		case !r.Told():
+		case !r.Told() && !r.Many:
 			continue
 		case r.Many: // a digest is not corrected: it says how many, not which
 			if !slices.Contains(digested, d.Address) {

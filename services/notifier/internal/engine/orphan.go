@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/banksman/banksman/pkg/subject"
@@ -14,64 +13,14 @@ import (
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
 
-// orphanAfter is how long a delivery is overdue before it counts as nobody's. It
-// leaves time for a replica that has another configuration because it is just
-// being replaced.
-const orphanAfter = 5 * time.Minute
-
 // nobodys is why such a delivery is given up.
 const nobodys = "the address is not in the configuration any more"
-
-// orphans are deliveries to addresses that the configuration does not name: a
-// recipient was renamed or taken out while requests waited.
-type orphans struct {
-	wake chan struct{} // buffer 1, never closed
-
-	mu   sync.Mutex
-	byID map[ledger.Key]*ledger.Record
-}
-
-func (o *orphans) observe(r *ledger.Record) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if old := o.byID[r.Key]; old != nil && old.Revision > r.Revision {
-		return
-	}
-	if r.State.Final() {
-		delete(o.byID, r.Key)
-		return
-	}
-	o.byID[r.Key] = r
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-// due returns those that are overdue, and how long the next one has.
-func (o *orphans) due(now time.Time) (due []*ledger.Record, wait time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	wait = maxIdle
-	for _, r := range o.byID {
-		at := r.DueAt
-		if r.Until != nil && r.Until.After(at) {
-			at = *r.Until
-		}
-		if left := at.Add(orphanAfter).Sub(now); left > 0 {
-			wait = min(wait, left)
-		} else {
-			due = append(due, r)
-		}
-	}
-	return due, wait
-}
 
 // runOrphans gives overdue deliveries up and tells whom the configuration names
 // instead, until ctx ends.
 func (e *Engine) runOrphans(ctx context.Context) error {
 	for {
-		due, wait := e.orphans.due(e.Clock.Now())
+		due, wait := e.orphans.Due(e.Clock.Now(), maxIdle)
 		for _, r := range due {
 			if err := e.adopt(ctx, r); err != nil {
 				e.Logger.Warn("a delivery to an address that is not configured cannot be given up yet", "channel", r.Key.Channel, "error", err)
@@ -83,7 +32,7 @@ func (e *Engine) runOrphans(ctx context.Context) error {
 		case <-ctx.Done():
 			stop()
 			return nil
-		case <-e.orphans.wake:
+		case <-e.orphans.Wake:
 		case <-fires:
 		}
 		stop()
@@ -127,10 +76,7 @@ func (e *Engine) replan(ctx context.Context, r *ledger.Record) error {
 	if at := a.Data.ExpiresAt; at != nil && !at.After(now) {
 		return nil
 	}
-	switch _, err := e.Ledger.Over(ctx, ref); {
-	case err == nil:
-		return nil
-	case !errors.Is(err, ledger.ErrNotFound):
+	if over, err := e.Ledger.IsOver(ctx, ref); over || err != nil {
 		return err
 	}
 	p, err := e.Ledger.PlanOf(ctx, ref)

@@ -3,7 +3,6 @@ package engine
 import (
 	"container/heap"
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -193,7 +192,22 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 	case b != nil && b.Alert != nil:
 		var mine []*task
 		mine, left = l.members(b.ID, ready)
-		return 0, l.carry(ctx, p, mine)
+		if b.SentAt != nil || b.Size == 1 {
+			return 0, l.carry(ctx, p, mine)
+		}
+		for _, it := range mine {
+			over, err := l.e.Ledger.IsOver(call, it.rec.Key.Ref)
+			if err == nil && !over || it.rec.Key.Step.Ends() {
+				return 0, l.carry(ctx, p, mine)
+			}
+			if err != nil {
+				left = append(left, mine...)
+				return 0, err
+			}
+		}
+		left, p.Batch = append(left, mine...), nil // nothing in it waits any more
+		_, err = l.keep(ctx, p)
+		return 0, err
 	}
 	if ready = l.settle(ctx, p, ready); len(ready) == 0 {
 		left = nil
@@ -210,7 +224,7 @@ func (l *lane) message(ctx context.Context, ready []*task, now time.Time) (wait 
 		l.urgent = l.room(p.Sent, now)
 		return max(at.Sub(now), time.Millisecond), nil
 	}
-	p.Batch = &ledger.Batch{ID: rand.Text(), By: l.e.Replica, Until: now.Add(l.e.Lease).UTC(), DueAt: now.UTC(), Size: len(pick)}
+	p.Batch = &ledger.Batch{ID: p.BatchID(), By: l.e.Replica, Until: now.Add(l.e.Lease).UTC(), DueAt: now.UTC(), Size: len(pick)}
 	won, err := l.keep(ctx, p)
 	if err != nil || !won {
 		return 0, err
@@ -358,6 +372,18 @@ func (l *lane) claimAll(ctx context.Context, b *ledger.Batch, items []*task) []*
 			out = append(out, it)
 		}
 	}
+	if len(out) != 1 || len(items) == 1 {
+		return out
+	}
+	// The others were over: this one stands alone, and is corrected at its end.
+	next := out[0].rec.Entry
+	next.Many = false
+	mine, won, err := l.write(ctx, out[0].rec, next)
+	if err != nil || !won {
+		l.done(out[0].it, mine, nil, err)
+		return nil
+	}
+	out[0].rec = mine
 	return out
 }
 
@@ -373,7 +399,6 @@ func (l *lane) claim(ctx context.Context, b *ledger.Batch, it *task, many bool) 
 		return false
 	}
 	if stop := l.over(ctx, mine); stop != nil {
-		stop.Into, stop.Many = "", false
 		last, owed, err := l.record(ctx, mine, *stop)
 		l.done(it.it, last, owed, err)
 		return false
@@ -470,9 +495,10 @@ func (l *lane) failed(ctx context.Context, p *ledger.Pace, items []*task, failur
 	}
 	for _, it := range items {
 		next := it.rec.Entry
-		next.Into, next.Many = "", false
+		next.Uncertain = next.Uncertain || digest && problem.Unknown
 		switch {
 		case !digest:
+			next.Into, next.Many = "", false
 			l.outcome(trace.Parse(it.rec.Trace, "").In(ctx), &next, it.rec.Key, problem, failure)
 		case problem.Class == channel.Refused:
 			next.State, next.Problem = ledger.Failed, failure.Error()

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/banksman/banksman/pkg/subject"
@@ -25,21 +23,50 @@ func (e *Engine) resolve(ctx context.Context, ref subject.Ref, address string, a
 	if !ok {
 		return nil
 	}
-	refs, err := e.Ledger.Digested(ctx, ref.Tenant, address)
-	if err != nil {
+	d, err := e.Ledger.Digested(ctx, ref.Tenant, address)
+	if err != nil || !d.Over || d.Requests == 0 {
 		return err
 	}
-	for _, r := range slices.Backward(refs) { // the latest is the likeliest to wait
-		switch _, err := e.Ledger.Over(ctx, r); {
-		case errors.Is(err, ledger.ErrNotFound):
-			return nil
-		case err != nil:
-			return err
+	// Several may be the last ones at one moment: they plan it once, for the latest digest.
+	a := message.Resolved(d.Last.String(), l.Recipient.Name, d.Requests, at, e.Link(""))
+	k := ledger.Key{Ref: d.Last, Step: ledger.StepResolved, Channel: address}
+	entry := planned(ctx, k, e.Clock.Now(), a, []channel.Receipt{c.Digest(l.Recipient.Name)})
+	r, won, err := e.Ledger.Create(ctx, k, entry)
+	for err == nil && !won && r != nil && (r.State == ledger.Planned || r.State == ledger.Retracted) {
+		// It was taken back while something waited, or is being: that write fails then.
+		next := r.Entry
+		if r.State == ledger.Retracted {
+			next = entry
 		}
+		r, won, err = e.Ledger.Update(ctx, r, next)
 	}
-	// Several may be the last ones at one moment: they plan it once, under what was told last.
-	last := append(refs, ref)[max(len(refs)-1, 0)]
-	a := message.Resolved(last.String(), l.Recipient.Name, len(refs), at, e.Link(""))
-	k := ledger.Key{Ref: last, Step: ledger.StepResolved, Channel: address}
-	return e.plan(ctx, k, e.Clock.Now(), a, []channel.Receipt{c.Digest(l.Recipient.Name)})
+	if err == nil && r != nil {
+		e.observe(r, false)
+	}
+	return err
+}
+
+// inOrder returns what becomes of the end of digests that is due, in place of sending
+// it: it follows a message that is on its way, and ends nothing that waits.
+func (l *lane) inOrder(ctx context.Context, r *ledger.Record, now time.Time) (*ledger.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	p, err := l.e.Ledger.PaceOf(ctx, l.Name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := l.e.Ledger.Digested(ctx, r.Key.Ref.Tenant, l.Name)
+	if err != nil {
+		return nil, err
+	}
+	next, b := r.Entry, p.Batch
+	switch {
+	case b != nil && b.By != "" && b.Until.After(now), b != nil && !d.Over:
+		next.State, next.DueAt = ledger.Planned, now.Add(again).UTC()
+	case d.Over:
+		return nil, nil
+	default: // whoever ends that plans it anew
+		next.State, next.Problem = ledger.Retracted, "something waits again"
+	}
+	return &next, nil
 }

@@ -199,6 +199,15 @@ func (l *Ledger) Over(ctx context.Context, ref subject.Ref) (*Over, error) {
 	return decodeOver(overKey(ref), value)
 }
 
+// IsOver reports whether an interaction is known to have ended.
+func (l *Ledger) IsOver(ctx context.Context, ref subject.Ref) (bool, error) {
+	_, err := l.Over(ctx, ref)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // MarkGone records that a channel's target wants nothing any more, or (g.Back) that
 // it is tried again; was says that it was recorded otherwise before.
 func (l *Ledger) MarkGone(ctx context.Context, g Gone) (was bool, err error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,7 @@ type Pace struct {
 
 // Batch is one message for one or many deliveries.
 type Batch struct {
+	// ID is unique; of two to one address the later one's is the greater one.
 	ID string `json:"id"`
 	// By is the replica that sends it; the claim is void after Until.
 	By    string    `json:"by,omitempty"`
@@ -155,6 +157,10 @@ type Batch struct {
 	SentAt  *time.Time       `json:"sent_at,omitempty"`
 	Receipt *channel.Receipt `json:"receipt,omitempty"`
 }
+
+// BatchID makes the ID of the next message: each is written down under its address, so
+// the revision there grows. The letter puts it after the ids of builds that had no order.
+func (p *Pace) BatchID() string { return fmt.Sprintf("d%016x%s", p.Revision, rand.Text()) }
 
 // PaceOf reads what is shared about an address.
 func (l *Ledger) PaceOf(ctx context.Context, address string) (*Pace, error) {
@@ -213,15 +219,44 @@ func (l *Ledger) Deliveries(ctx context.Context, ref subject.Ref) (out []*Record
 	return out, err
 }
 
-// Digested names the interactions of a tenant that an address was told of in messages
-// with others, in the order in which that was written down.
-func (l *Ledger) Digested(ctx context.Context, tenant, address string) (refs []subject.Ref, err error) {
-	err = l.each(ctx, deliveries+"."+tenant+".*.*.*."+address, func(r *Record) {
-		if r.Many && r.Told() {
-			refs = append(refs, r.Key.Ref)
+// Digests are the messages that told an address of many requests of a tenant at once, or
+// are telling it.
+type Digests struct {
+	// Requests is how many they told of; Over says that none of those waits any more.
+	Requests int
+	Over     bool
+	// Last names the latest of the messages, as the least of its requests: that is the
+	// same one for whoever looks, whatever became of each since.
+	Last subject.Ref
+}
+
+// Digested reads the digests to an address.
+func (l *Ledger) Digested(ctx context.Context, tenant, address string) (*Digests, error) {
+	var d Digests
+	var told []subject.Ref
+	var last string // Into of the latest
+	err := l.each(ctx, deliveries+"."+tenant+".*.*.*."+address, func(r *Record) {
+		if !r.Many {
+			return
+		}
+		if ref := r.Key.Ref; r.Into > last || r.Into == last && ref.String() < d.Last.String() {
+			last, d.Last = r.Into, ref
+		}
+		if r.Told() || r.State == Claimed {
+			told = append(told, r.Key.Ref)
 		}
 	})
-	return refs, err
+	if err != nil {
+		return nil, err
+	}
+	d.Requests = len(told)
+	for _, ref := range slices.Backward(told) { // the latest is the likeliest to wait
+		if over, err := l.IsOver(ctx, ref); err != nil || !over {
+			return &d, err
+		}
+	}
+	d.Over = true
+	return &d, nil
 }
 
 // Lost reads the dead letters of a tenant.
