@@ -17,7 +17,11 @@ func (e *Engine) Channels() (metrics.Channels, int) {
 		}
 		out[l.Type] = n
 		l.mu.Lock()
-		waiting += len(l.due) // what is held is among them
+		for _, it := range l.due {
+			if !it.held { // its end may be stored already
+				waiting++
+			}
+		}
 		l.mu.Unlock()
 	}
 	return out, waiting

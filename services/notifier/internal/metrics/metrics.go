@@ -120,7 +120,7 @@ var (
 		"Addresses that this notifier tells, by type of channel: working, failing (the last attempts failed), or gone (the receiver wants nothing any more).",
 		[]string{"channel", "state"}, nil)
 	waitingDesc = prometheus.NewDesc("banksman_notifier_deliveries_waiting",
-		"Messages that are planned and not sent, those that are not due yet included.", nil, nil)
+		"Messages that are planned and not sent, those that are not due yet included. What may be over already, while events are caught up with, is not.", nil, nil)
 	socketsDesc = prometheus.NewDesc("banksman_notifier_sockets",
 		"Sockets by which this notifier hears what is pressed in chats: open, opening, or refused (the provider does not take the token).",
 		[]string{"state"}, nil)
