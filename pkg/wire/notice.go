@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
 
 // Types of the frames about people and their tokens.
 const (
@@ -9,12 +13,13 @@ const (
 	TypeCLILoginSettled = "cli_login_settled"
 )
 
-// SignedIn tells that somebody signed in with this person's rights.
+// SignedIn tells a person, and whoever manages people, that somebody signed in as that person.
 type SignedIn struct {
-	Type string    `json:"type"`
-	Name string    `json:"name"`
-	Via  string    `json:"via"` // link, cli or test
-	At   time.Time `json:"at"`
+	Type      string         `json:"type"`
+	Principal hitl.Principal `json:"principal"` // who it is from now on
+	Name      string         `json:"name"`      // of the terminal, or else of the person
+	Via       string         `json:"via"`       // link, passkey, oidc, cli or test
+	At        time.Time      `json:"at"`
 }
 
 // CLILogin tells of a terminal that waits to be confirmed.

@@ -80,7 +80,7 @@ func notice(e jetstream.KeyValueEntry) (n Notice, ok bool) {
 			return Notice{Ended: hash}, true
 		}
 		n.SignedIn = &Session{Hash: hash}
-		return n, decode(e.Value(), n.SignedIn) == nil
+		return n, decode(e.Value(), n.SignedIn) == nil && !n.SignedIn.Again
 	}
 	if hash, is := strings.CutPrefix(e.Key(), tokenKey); is {
 		var t apiToken

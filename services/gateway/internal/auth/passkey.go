@@ -378,7 +378,7 @@ func (s *Store) proved(ctx context.Context, h string) error {
 		if err != nil {
 			return err
 		}
-		sess.ProvedAt = s.now().UTC()
+		sess.ProvedAt, sess.Again = s.now().UTC(), true
 		raw, err := json.Marshal(sess)
 		if err != nil {
 			return fmt.Errorf("auth: %w", err)

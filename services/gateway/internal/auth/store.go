@@ -146,6 +146,8 @@ type Session struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// ProvedAt is when the person last used a passkey in this session.
 	ProvedAt time.Time `json:"proved_at,omitzero"`
+	// Again says that the record is not the first of the session.
+	Again bool `json:"again,omitempty"`
 	// Hash names the session without giving its token away.
 	Hash string `json:"-"`
 	// Rights, HasPasskey and AskedFor (the owner that a program asks as) are

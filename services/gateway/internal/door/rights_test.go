@@ -167,3 +167,34 @@ func TestWhatEndsWhileItIsCheckedOpensNothing(t *testing.T) {
 		})
 	}
 }
+
+// A sign-in is told as one once, to its person and to whoever manages people, with whose
+// it is: the use of a passkey in a session is none.
+func TestOnlyANewSessionIsToldAsASignIn(t *testing.T) {
+	t.Parallel()
+	h := newTeamHouse(t)
+	d := newDevice(h)
+	vera := h.as(h.join(d, h.invited("vera", grant(wire.RoleViewer, "shop"))))
+	own, _, _ := vera.tab("")
+	admin, _, _ := h.tab("")
+	token, _, err := h.auth.GrantTo(t.Context(), hitl.Principal{Kind: "person", ID: "vera"})
+	require.NoError(t, err)
+	for _, tb := range []*tab{own, admin} {
+		var told wire.SignedIn
+		for told.Via != auth.ViaTest || told.Principal.ID != "vera" { // others signed in before
+			require.NoError(t, json.Unmarshal(tb.next(wire.TypeSignedIn), &told))
+		}
+		require.Equal(t, hitl.Principal{Kind: "person", ID: "vera", Name: "vera"}, told.Principal)
+	}
+	_, c, options := h.as(token).ceremony("/api/proof/begin", "")
+	status, raw := h.as(token).post("/api/proof/finish", end(c, d.use(options), ""))
+	require.Equal(t, 200, status, string(raw))
+	_, _, err = h.auth.RequestCLI(t.Context(), "laptop", false)
+	require.NoError(t, err)
+	for _, tb := range []*tab{own, admin} {
+		tb.find(func(h head) bool {
+			require.NotEqual(t, wire.TypeSignedIn, h.Type)
+			return h.Type == wire.TypeCLILogin
+		})
+	}
+}

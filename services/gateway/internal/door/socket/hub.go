@@ -370,7 +370,8 @@ func (h *Hub) Notice(n auth.Notice) {
 		if n.SignedIn.Name != "" {
 			name = n.SignedIn.Name
 		}
-		h.broadcast(wire.SignedIn{Type: wire.TypeSignedIn, Name: name, Via: n.SignedIn.Via, At: n.SignedIn.CreatedAt}, func(s *auth.Session) bool {
+		frame := wire.SignedIn{Type: wire.TypeSignedIn, Principal: n.SignedIn.Person, Name: name, Via: n.SignedIn.Via, At: n.SignedIn.CreatedAt}
+		h.broadcast(frame, func(s *auth.Session) bool {
 			return isPerson(s) && (s.Rights.Manages() || s.Person.ID == n.SignedIn.Person.ID)
 		})
 	case n.Ended != "":

@@ -1,6 +1,6 @@
 import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ada, ask, at, bash, closed, hello, processState, session } from "@banksman/client/testing";
+import { ada, ask, at, bash, closed, hello, me, processState, session } from "@banksman/client/testing";
 import { harness, online } from "../testing/harness";
 import { mount } from "../testing/mount";
 import { renderers } from "../cards/Card";
@@ -233,6 +233,23 @@ describe("signing in", () => {
     expect(screen.getByTestId("cli-login")).toHaveTextContent("ZZZZ-1111");
     push({ type: "cli_login_settled", code: "ZZZZ-1111" });
     expect(screen.queryByTestId("cli-login")).toBeNull();
+  });
+
+  it("who signed in is named: you, or the person whom you hear of because you manage people", async () => {
+    const h = online([]);
+    const { user, push } = mount(h);
+    const told = (principal: typeof ada, name: string, via: string) => push({ type: "signed_in", principal, name, via, at: at(0) });
+    const shows = (text: string) => expect(screen.getByText(/^New sign-in as/)).toHaveTextContent(text);
+    told(me, me.name, "passkey");
+    shows(`New sign-in as you: ${me.name}, passkey.`);
+    told(ada, "laptop", "cli");
+    shows("New sign-in as Ada: laptop, cli.");
+    told(ada, "Ada", "link");
+    shows("New sign-in as Ada: link.");
+    told({ kind: "person", id: "eve", name: "" }, "", "link");
+    shows("New sign-in as eve: link.");
+    await user.click(screen.getByRole("button", { name: "Got it" }));
+    expect(screen.queryByText(/^New sign-in as/)).toBeNull();
   });
 
   it("sign-ins that already wait are shown after hello", async () => {

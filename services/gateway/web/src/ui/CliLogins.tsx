@@ -1,3 +1,4 @@
+import { isMe } from "@banksman/client";
 import { SquareTerminal } from "lucide-react";
 import { useState } from "react";
 import { useApp, useAppState } from "./context";
@@ -6,14 +7,18 @@ import { useFresh } from "./fresh";
 
 /** Terminals that ask to sign in. It takes no focus; typing goes on where it was. */
 export function CliLogins() {
-  const { cliLogins, signedIn } = useAppState();
+  const state = useAppState();
+  const { cliLogins, signedIn } = state;
   const app = useApp();
   const first = cliLogins[0];
+  // Who manages people hears of all. A gateway of an older version does not say who it is.
+  const other = signedIn?.principal && !isMe(state, signedIn.principal) ? signedIn.principal : null;
+  const how = signedIn ? [signedIn.name === other?.name ? "" : signedIn.name, signedIn.via].filter(Boolean).join(", ") : "";
   return (
     <>
       {signedIn && (
         <div role="status" className="fixed top-3 right-3 z-30 max-w-sm rounded-xl border border-line bg-card p-3 text-sm shadow-card">
-          New sign-in as you: <span className="verbatim">{[signedIn.name, signedIn.via].filter(Boolean).join(", ")}</span>.
+          New sign-in as {other ? <span className="verbatim">{other.name || other.id}</span> : "you"}: <span className="verbatim">{how}</span>.
           <Button small look="quiet" className="ml-1" onClick={() => app.store.dispatch({ kind: "signed-in-seen" })}>Got it</Button>
         </div>
       )}

@@ -138,7 +138,7 @@ function frame(s: State, f: InFrame, now: number): State {
       if (s.cliLogins.some((r) => r.code === f.code)) return s;
       return say({ ...s, cliLogins: [...s.cliLogins, { code: f.code, name: f.name }] }, "A terminal asks to sign in as you.");
     case "cli_login_settled": return { ...s, cliLogins: s.cliLogins.filter((r) => r.code !== f.code) };
-    case "signed_in": return { ...s, signedIn: { name: f.name, via: f.via, at: f.at } };
+    case "signed_in": return { ...s, signedIn: { principal: f.principal, name: f.name, via: f.via, at: f.at } };
     default: return s; // a newer server may say more
   }
 }

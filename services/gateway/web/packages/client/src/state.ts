@@ -86,7 +86,7 @@ export interface State {
   transcripts: Record<string, Transcript>;
   history: { state: "idle" | "loading" | "ready" | "failed"; keys: string[] };
   cliLogins: { code: string; name: string }[];
-  signedIn: { name: string; via: string; at: string } | null;
+  signedIn: { principal?: Principal; name: string; via: string; at: string } | null;
   /** The last words for the live region, oldest first, MAX_SPOKEN at most; n counts them. */
   spoken: Spoken[];
 }

@@ -2394,16 +2394,20 @@ export interface SignInWays {
   oidc?: string;
 }
 /**
- * SignedIn tells that somebody signed in with this person's rights.
+ * SignedIn tells a person, and whoever manages people, that somebody signed in as that person.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SignedIn".
  */
 export interface SignedIn {
   type: "signed_in";
+  principal: Principal;
+  /**
+   * of the terminal, or else of the person
+   */
   name: string;
   /**
-   * link, cli or test
+   * link, passkey, oidc, cli or test
    */
   via: string;
   at: Time;
