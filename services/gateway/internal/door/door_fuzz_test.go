@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,12 @@ import (
 
 // open is a door without rate limits, with a signed-in person's token.
 func open(f *testing.F, engine *fake, change ...func(*auth.Options)) (http.Handler, string) {
+	d, grant := openDoor(f, engine, change...)
+	return d.Handler(), grant(f)
+}
+
+// openDoor is open for who wants a token more than once.
+func openDoor(f *testing.F, engine *fake, change ...func(*auth.Options)) (d *door.Door, grant func(testing.TB) string) {
 	store := newStore(f, change...)
 	o := door.Options{
 		Engine: engine, Asker: engine, Auth: store, Visits: visits(f, store), Logger: slog.New(slog.DiscardHandler), Web: webFiles, Links: http.NotFoundHandler(), Hosts: []string{"door"},
@@ -52,7 +60,7 @@ func open(f *testing.F, engine *fake, change ...func(*auth.Options)) (http.Handl
 	tickets, err := ticket.Open(f.Context(), ticket.Options{Conn: nc, Engine: engine, People: store, Logger: o.Logger})
 	require.NoError(f, err)
 	o.Pushes = &pushes.Desk{Store: browsers, Tickets: tickets, Logger: o.Logger}
-	d, err := door.New(o)
+	d, err = door.New(o)
 	require.NoError(f, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -62,9 +70,11 @@ func open(f *testing.F, engine *fake, change ...func(*auth.Options)) (http.Handl
 		cancel()
 		wg.Wait()
 	})
-	token, _, err := store.Grant(f.Context())
-	require.NoError(f, err)
-	return d.Handler(), token
+	return d, func(t testing.TB) string {
+		token, _, err := store.Grant(context.Background())
+		require.NoError(t, err)
+		return token
+	}
 }
 
 // waiting forgets all and asks for one approval and one question.
@@ -114,26 +124,33 @@ var fuzzBodies = []string{
 	`{"updated_input":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
 }
 
+var param = regexp.MustCompile(`{\w+}`)
+
 func FuzzHTTP(f *testing.F) {
 	engine := newFake()
 	engine.asked = func(tenant string, by hitl.Principal, _ []byte, _ time.Duration) (*wire.AskReply, *wire.Error) {
 		return &wire.AskReply{Status: wire.AskPending, ID: tenant + by.ID}, nil
 	}
-	handler, token := open(f, engine)
+	d, grant := openDoor(f, engine)
+	handler, token := d.Handler(), grant(f)
 	a, q := waiting(engine)
 	// Digests and ids do not depend on the run.
 	fill := strings.NewReplacer(`"D"`, `"`+a.summary.Digest+`"`, `"A"`, `"`+a.summary.RequestID+`"`, `"Q"`, `"`+q.summary.RequestID+`"`)
-	routes := []string{
-		"POST /api/login", "POST /api/cli-logins/{id}", "POST /api/interactions/{id}/decision", "POST /api/sessions", "POST /api/demo",
-		"POST /api/sessions/{id}/approve", "POST /api/sessions/{id}/deny", "POST /api/sessions/{id}/submit-answers", "POST /api/sessions/{id}/message",
-		"POST /api/sessions/{id}/interrupt", "POST /api/sessions/{id}/stop", "POST /api/sessions/{id}/mode", "GET /api/interactions/{id}", "GET /api/interactions?{id}", "POST /api/none",
-		"POST /api/interactions", "POST /api/interactions?{id}", "POST /api/seen", "GET /api/interactions/{id}/audience", "GET /api/interactions/{id}/alerts", "POST /api/rules/preview", "POST /api/rules", "POST /api/rules/{id}", "DELETE /api/rules/{id}",
-		"POST /api/users", "POST /api/users/{id}/invite", "POST /api/tokens", "DELETE /api/tokens/{id}", "POST /api/push", "DELETE /api/push/{id}", "POST /api/push/renewal", "POST /api/push/decision",
-		"POST /api/sign-in/passkey/begin", "POST /api/sign-in/passkey/finish", "POST /api/sign-in/oidc/finish", "POST /api/sign-in/invite/begin", "POST /api/sign-in/invite/finish", "POST /api/passkeys/finish", "POST /api/proof/finish", "GET /api/services",
-	}
-	for i := range routes {
-		for _, id := range []string{"s", a.summary.Key, a.summary.RequestID, "..", "%00", "limit=5&state=closed", "wait=1ms"} {
-			for _, body := range fuzzBodies {
+	// Every route that answers and ends.
+	routes := slices.DeleteFunc(slices.Sorted(slices.Values(d.Patterns())), func(r string) bool {
+		return slices.Contains([]string{"GET /api/ws", "GET /api/events", "GET /api/sessions/{id}/events"}, r) // see FuzzFrame, FuzzLastEventID
+	})
+	routes = append(routes, "POST /api/none", "GET /api/interactions?{id}", "GET /api/rules?{id}", "GET /api/sessions?{id}", "POST /api/interactions?{id}")
+	for i, route := range routes {
+		ids, bodies := []string{"s", a.summary.Key, a.summary.RequestID, "..", "%00", "limit=5&state=closed", "wait=1ms"}, fuzzBodies
+		if !strings.Contains(route, "{") {
+			ids = ids[:1]
+		}
+		if !strings.HasPrefix(route, "POST") {
+			bodies = bodies[:2] // it reads none
+		}
+		for _, id := range ids {
+			for _, body := range bodies {
 				f.Add(uint8(i), id, []byte(fill.Replace(body)))
 			}
 		}
@@ -141,7 +158,7 @@ func FuzzHTTP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, route uint8, id string, body []byte) {
 		a, q := waiting(engine)
 		method, path, _ := strings.Cut(routes[int(route)%len(routes)], " ")
-		at, err := url.Parse("http://door" + strings.ReplaceAll(path, "{id}", url.PathEscape(id)))
+		at, err := url.Parse("http://door" + param.ReplaceAllLiteralString(path, url.PathEscape(id)))
 		if err != nil {
 			return
 		}
@@ -150,6 +167,9 @@ func FuzzHTTP(f *testing.F) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		res := httptest.NewRecorder()
 		handler.ServeHTTP(res, req)
+		if res.Code == http.StatusUnauthorized { // it ended its own session before, as it may
+			token = grant(t)
+		}
 		require.Less(t, res.Code, 500, "%s", res.Body)
 		require.True(t, utf8.Valid(res.Body.Bytes()))
 		said(t, a, q, body, engine)
