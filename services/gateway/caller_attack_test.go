@@ -290,6 +290,8 @@ func TestFloodsOfCallsLeaveOtherTenantsAlone_B56(t *testing.T) {
 		{"decide", "notifier", bus.RoleNotifier, func(i int) string {
 			return fmt.Sprintf(`{"id":%q,"token":"ticket_%043d","person":"owner","as_told":true,"decision":"allow"}`, waiting, i)
 		}},
+		{"login", "ci", bus.RoleCaller, func(i int) string { return fmt.Sprintf(`{"name":"terminal %d","poll":"%043d"}`, i, i) }},
+		{"push", "notifier", bus.RoleNotifier, func(i int) string { return fmt.Sprintf(`{"user":"owner","gone":["%d"]}`, i) }},
 	} {
 		a.attack(t, "flood of "+f.verb+" by the "+f.name+" of another tenant", func(t *testing.T) {
 			who := "other/ci"
