@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/banksman/banksman/services/gateway/internal/command/paths"
 )
 
 func number(n int) string { return strconv.Itoa(n) }
@@ -153,7 +155,7 @@ func (w *reader) judged(words []word, in feed) []effect {
 		return reads(p, a)
 	}
 	for _, x := range a.rest {
-		if isSecret(x.text) {
+		if paths.IsSecret(x.text) {
 			return one("high", "handles what is meant to stay secret", "use "+name(x.text), false)
 		}
 	}
@@ -343,7 +345,7 @@ func (w *reader) find(a args) []effect {
 	for i, x := range a.all {
 		switch x.text {
 		case "-delete":
-			if slices.ContainsFunc(where, func(x word) bool { return x.text != "." && whole(x.text) }) {
+			if slices.ContainsFunc(where, func(x word) bool { return x.text != "." && paths.Whole(x.text) }) {
 				return deleted(where, "delete what it finds"+below)
 			}
 			return deleted(nil, "delete what it finds"+below)
@@ -361,7 +363,7 @@ func (w *reader) find(a args) []effect {
 			if len(inner) > 0 {
 				does := w.judge(inner, feed{})
 				for i := range does {
-					if does[i].gone && slices.ContainsFunc(where, func(x word) bool { return x.text != "." && whole(x.text) }) {
+					if does[i].gone && slices.ContainsFunc(where, func(x word) bool { return x.text != "." && paths.Whole(x.text) }) {
 						does[i].level, does[i].reason = "critical", "deletes a whole tree for good"
 					}
 				}
@@ -414,38 +416,12 @@ func writes(to word) effect {
 		return effect{level: "high", reason: "sends data to the network", do: "send data to " + name(strings.TrimPrefix(t, "/dev/tcp/"))}
 	case strings.HasPrefix(t, "/dev/"):
 		return effect{level: "critical", reason: "writes to whole disks", do: "overwrite " + name(t), gone: true}
-	case Sensitive.MatchString(t):
+	case paths.Sensitive.MatchString(t):
 		return effect{level: "high", reason: "changes a file that other programs trust", do: "write to " + name(t)}
-	case system(t):
+	case paths.System(t):
 		return effect{level: "high", reason: "changes a file of the system", do: "write to " + name(t)}
 	}
 	return effect{level: "medium", reason: "writes a file", do: "write " + name(t)}
-}
-
-// system reports whether a path belongs to the system.
-func system(p string) bool {
-	for _, dir := range []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/opt", "/var", "/root", "/System", "/Library", "/sys", "/proc"} {
-		if p == dir || strings.HasPrefix(p, dir+"/") && !strings.HasPrefix(p, "/var/tmp/") {
-			return true
-		}
-	}
-	return false
-}
-
-var homes = regexp.MustCompile(`^/(home|Users)/[^/]+$`)
-
-// whole reports whether deleting the path deletes a machine, a home or all of a
-// working tree.
-func whole(p string) bool {
-	clean := strings.TrimSuffix(strings.TrimSuffix(p, "*"), ".")
-	if clean != "/" {
-		clean = strings.TrimRight(clean, "/")
-	}
-	switch clean {
-	case "", "/", "~", "$HOME", "${HOME}", "..", ".":
-		return p != ""
-	}
-	return strings.HasPrefix(clean, "/") && strings.Count(clean, "/") == 1 && clean != "/tmp" && (system(clean) || clean == "/home" || clean == "/srv" || clean == "/Users") || homes.MatchString(clean)
 }
 
 // deleted is the deletion of targets.
@@ -453,7 +429,7 @@ func deleted(targets []word, do string) []effect {
 	e := effect{level: "high", reason: "deletes files for good", do: do, gone: true}
 	for _, t := range targets {
 		switch {
-		case whole(t.text):
+		case paths.Whole(t.text):
 			e.level, e.reason = "critical", "deletes a whole tree for good"
 			return []effect{e}
 		case t.open:
@@ -476,7 +452,7 @@ var readers = strings.Fields("ls cat pwd head tail wc grep egrep fgrep echo prin
 func reads(p string, a args) []effect {
 	unknown := false
 	for _, x := range a.all {
-		if Sensitive.MatchString(x.text) || isSecret(x.text) {
+		if paths.Sensitive.MatchString(x.text) || paths.IsSecret(x.text) {
 			return one("high", "reads what is meant to stay secret", "read "+name(x.text), false)
 		}
 		unknown = unknown || x.open && slices.Contains([]string{"cat", "head", "tail", "grep", "egrep", "fgrep", "jq", "diff", "cut"}, p)
@@ -485,13 +461,4 @@ func reads(p string, a args) []effect {
 		return one("medium", "reads what is known only when it runs", "", false)
 	}
 	return one("low", "only reads", "", false)
-}
-
-var secret = regexp.MustCompile(`(^|/)\.(ssh|aws|gnupg)(/|$)|(^|/)(id_(rsa|ed25519|ecdsa|dsa)|\.netrc|\.npmrc|\.pgpass|credentials|shadow|\.kube/config|\.docker/config\.json)$|\.pem$`)
-
-// isSecret is the expression behind what is cheap to look for and in all that
-// it finds: it is asked of each word of each command.
-func isSecret(text string) bool {
-	return (strings.IndexByte(text, '.') >= 0 || strings.HasSuffix(text, "sa") || strings.HasSuffix(text, "519") || strings.HasSuffix(text, "credentials") || strings.HasSuffix(text, "shadow")) &&
-		secret.MatchString(text)
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/banksman/banksman/services/gateway/internal/command/paths"
 )
 
 // programs tell what they do by their arguments. Nothing means: no more than
@@ -49,7 +51,7 @@ func init() {
 				return nil
 			}
 			for _, x := range a.rest[:len(a.rest)-1] {
-				if isSecret(x.text) {
+				if paths.IsSecret(x.text) {
 					return one("high", "reads what is meant to stay secret", "copy "+name(x.text), false)
 				}
 			}
@@ -307,7 +309,7 @@ func chmod(a args, _ feed) []effect {
 		return one("high", "opens files to everybody", "open "+targets+" to everybody", false)
 	case strings.Contains(mode, "s") && strings.Contains(mode, "+") || setuid.MatchString(mode):
 		return one("high", "lets a program run with the rights of its owner", "let "+targets+" run with its owner's rights", false)
-	case a.has("-R", "--recursive") && slices.ContainsFunc(a.from(1), func(w word) bool { return whole(w.text) || system(w.text) }):
+	case a.has("-R", "--recursive") && slices.ContainsFunc(a.from(1), func(w word) bool { return paths.Whole(w.text) || paths.System(w.text) }):
 		return one("high", "changes rights of the system", "change the rights of "+targets, false)
 	}
 	return one("medium", "changes rights of files", "change the rights of "+targets, false)
@@ -319,7 +321,7 @@ func chown(a args, _ feed) []effect {
 		targets = "all below " + targets
 	}
 	level := "medium"
-	if slices.ContainsFunc(a.from(1), func(w word) bool { return whole(w.text) || system(w.text) }) {
+	if slices.ContainsFunc(a.from(1), func(w word) bool { return paths.Whole(w.text) || paths.System(w.text) }) {
 		level = "high"
 	}
 	return one(level, "changes who owns files", "change who owns "+targets, false)

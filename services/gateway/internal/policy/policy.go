@@ -11,6 +11,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/hitl/link"
 	"github.com/banksman/banksman/services/gateway/internal/command"
+	"github.com/banksman/banksman/services/gateway/internal/command/paths"
 )
 
 // Version names this set of rules in every decision.
@@ -67,8 +68,8 @@ func (p *Policy) assess(r *hitl.Request) (level, reason string, read *command.Re
 	case "Read", "Glob", "Grep", "LS":
 		return "low", "only reads", nil
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":
-		if command.Sensitive.MatchString(path) {
-			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", command.Sensitive.FindString(path)), nil
+		if paths.Sensitive.MatchString(path) {
+			return "high", fmt.Sprintf("changes a file that other programs trust (%s)", paths.Sensitive.FindString(path)), nil
 		}
 		return "medium", "changes a file", nil
 	case "ExitPlanMode":
