@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -173,15 +174,9 @@ func (d *Door) guard(next http.Handler) http.Handler {
 		fail(w, http.StatusForbidden, "forbidden", "the request comes from another site")
 	}))
 	next = cross.Handler(next)
+	locked := origin.Locked(d.BaseURL, contentPolicy)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", contentPolicy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		maps.Copy(w.Header(), locked)
 		// Probes come by address; they tell and change nothing.
 		if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !probe && !d.ownHost(r.Host) {
 			fail(w, http.StatusMisdirectedRequest, "misdirected", "this server does not answer to the name "+act.Clip(r.Host))

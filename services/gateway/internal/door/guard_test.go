@@ -137,6 +137,13 @@ func TestEveryAnswerIsLockedDown(t *testing.T) {
 		require.Equal(t, "DENY", hdr.Get("X-Frame-Options"), path)
 		require.Empty(t, hdr.Get("Access-Control-Allow-Origin"), path)
 		require.Empty(t, hdr.Get("Set-Cookie"), path)
+		require.Empty(t, hdr.Get("Strict-Transport-Security"), path)
+	}
+	team := newTeamHouse(t)
+	for _, path := range []string{"/", "/api/me", "/api/none"} {
+		_, _, hdr := team.call(http.MethodGet, path, "")
+		require.Equal(t, "max-age=31536000", hdr.Get("Strict-Transport-Security"), path)
+		require.Equal(t, "nosniff", hdr.Get("X-Content-Type-Options"), path)
 	}
 }
 

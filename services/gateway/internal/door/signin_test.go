@@ -5,10 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/descope/virtualwebauthn"
-	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -30,6 +27,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
 	"github.com/banksman/banksman/services/gateway/internal/issuer"
+	"github.com/banksman/banksman/services/gateway/internal/issuer/issuertest"
 )
 
 const teamURL = "https://banksman.example"
@@ -392,70 +390,28 @@ func TestCookies(t *testing.T) {
 
 // idp is an issuer of sign-ins.
 type idp struct {
-	*httptest.Server
+	*issuertest.Issuer
 	t      *testing.T
-	key    *ecdsa.PrivateKey
-	mu     sync.Mutex
-	codes  map[string]url.Values // what was asked, by code
-	claims map[string]any        // of whoever signs in next
-	forge  func(map[string]any)  // what an evil issuer does
+	key    *ecdsa.PrivateKey    // signs
+	claims map[string]any       // of whoever signs in next
+	forge  func(map[string]any) // what an evil issuer does
 }
 
 func newIDP(t *testing.T) *idp {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	i, err := issuertest.New()
 	require.NoError(t, err)
-	p := &idp{t: t, key: key, codes: map[string]url.Values{}}
-	mux := http.NewServeMux()
-	p.Server = httptest.NewServer(mux)
-	t.Cleanup(p.Close)
-	put := func(w http.ResponseWriter, v any) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v)
-	}
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		put(w, map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-			"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
-		})
-	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		put(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
-	})
-	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		asked, ok := p.codes[r.FormValue("code")]
-		delete(p.codes, r.FormValue("code"))
-		id, secret, _ := r.BasicAuth()
-		sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-		if !ok || id != "banksman" || secret != "s3cret" || r.FormValue("redirect_uri") != teamURL+"/signin.html" ||
-			asked.Get("code_challenge_method") != "S256" || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) {
-			w.WriteHeader(http.StatusBadRequest)
-			put(w, map[string]string{"error": "invalid_grant"})
-			return
-		}
-		claims := map[string]any{
-			"iss": p.URL, "aud": "banksman", "nonce": asked.Get("nonce"), "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
-		}
-		for k, v := range p.claims {
-			claims[k] = v
-		}
+	p := &idp{Issuer: i, t: t, key: i.Sign}
+	i.Fill = func(_ string, claims map[string]any) {
+		maps.Copy(claims, p.claims)
 		if p.forge != nil {
 			p.forge(claims)
 		}
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "k"}}, nil)
-		if err != nil {
-			panic(err)
-		}
-		raw, _ := json.Marshal(claims)
-		jws, err := signer.Sign(raw)
-		if err != nil {
-			panic(err)
-		}
-		compact, _ := jws.CompactSerialize()
-		put(w, map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": compact, "expires_in": 60})
-	})
+		i.Sign = p.key
+	}
+	server := httptest.NewServer(i)
+	t.Cleanup(server.Close)
+	i.URL, i.Redirect = server.URL, teamURL+"/signin.html"
 	return p
 }
 
@@ -469,11 +425,7 @@ func (p *idp) visit(address string) (state, code string) {
 	require.Equal(p.t, p.URL+"/auth", u.Scheme+"://"+u.Host+u.Path)
 	require.Equal(p.t, "code", q.Get("response_type"))
 	require.Contains(p.t, q.Get("scope"), "openid")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	code = fmt.Sprintf("code-%d-%d", len(p.codes), time.Now().UnixNano())
-	p.codes[code] = q
-	return q.Get("state"), code
+	return q.Get("state"), p.Code("", q)
 }
 
 func TestOIDC(t *testing.T) {

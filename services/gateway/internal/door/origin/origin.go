@@ -1,4 +1,5 @@
-// Package origin lets the pages of other sites that were named use a gateway.
+// Package origin lets the pages of other sites that were named use a gateway, and
+// keeps the rest of them out.
 package origin
 
 import "net/http"

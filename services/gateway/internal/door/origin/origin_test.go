@@ -3,6 +3,7 @@ package origin_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -24,6 +25,24 @@ func preflight(t *testing.T, from, method string) http.Header {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	return res.Header
+}
+
+func TestBrowsersComeBackOverTLSOnlyToANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]string{
+		"https://banksman.example":      "max-age=31536000",
+		"https://banksman.example:8443": "max-age=31536000",
+		"http://banksman.example":       "",
+		"https://localhost:8443":        "", // every other port of this machine would need TLS as well
+		"https://team.localhost:8443":   "",
+		"https://127.0.0.1:8443":        "",
+		"https://[::1]:8443":            "",
+	} {
+		u, err := url.Parse(base)
+		require.NoError(t, err)
+		require.Equal(t, want, origin.Locked(u, "none").Get("Strict-Transport-Security"), base)
+	}
+	require.Empty(t, origin.Locked(nil, "none").Get("Strict-Transport-Security"))
 }
 
 func TestAnAllowedOriginMayUseEveryMethodThatRoutesHave(t *testing.T) {
