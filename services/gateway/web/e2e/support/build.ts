@@ -7,5 +7,5 @@ import { bin, root } from "./place.ts";
 export default function build(): void {
   clear();
   mkdirSync(bin, { recursive: true });
-  execFileSync("go", ["build", "-o", `${bin}/`, "./cmd/banksman", "./cmd/banksman/e2e/asker", "./cmd/banksman/e2e/model", "./services/gateway/cmd/banksman-gateway", "./services/agent/cmd/banksman-agent", "github.com/nats-io/nats-server/v2"], { cwd: root, stdio: "inherit" });
+  execFileSync("go", ["build", "-o", `${bin}/`, "./cmd/banksman", "./cmd/banksman/e2e/asker", "./cmd/banksman/e2e/model", "./services/gateway/cmd/banksman-gateway", "./services/gateway/internal/issuer/issuertest/issuer", "./services/agent/cmd/banksman-agent", "github.com/nats-io/nats-server/v2"], { cwd: root, stdio: "inherit" });
 }

@@ -11,6 +11,9 @@ export const artefacts = join(root, ".cache/browser");
 /** What the runner recorded, for the summary of `make test`. */
 export const record = join(root, ".cache/test/browser.json");
 
+/** The proxy that ends TLS. */
+export const caddy = join(root, ".cache/caddy/caddy");
+
 /** Debian's Chromium, or Chrome where there is none. Nothing is ever downloaded. */
 export function chromium(): string {
   for (const name of ["chromium", "google-chrome"]) {

@@ -1,7 +1,7 @@
 // A started program, in a process group of its own and with its output kept.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { bin } from "./place.ts";
 
 /** Bounds every wait for something that must happen, in milliseconds. */
@@ -16,7 +16,7 @@ export class Process {
   readonly exit: Promise<number | null>;
 
   constructor(readonly name: string, args: string[], env: Record<string, string>, private readonly onLine: (line: string) => void = () => undefined) {
-    this.child = spawn(join(bin, name), args, { env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+    this.child = spawn(resolve(bin, name), args, { env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
     for (const stream of [this.child.stdout!, this.child.stderr!]) {
       createInterface({ input: stream }).on("line", (line) => {
         this.lines.push(line);

@@ -13,6 +13,10 @@ const places = ["127.0.0.2", "127.0.0.3"] as const;
 export interface TeamOptions {
   /** What people call it, where that is no address: passkeys need a name. */
   name?: string;
+  /** Where people reach it, if not at its own port. */
+  base?: string;
+  /** More flags of each gateway. */
+  flags?: string[];
 }
 
 export class Team extends Site {
@@ -26,7 +30,7 @@ export class Team extends Site {
   }
 
   override get url(): string {
-    return `http://${this.o.name ?? HOST}:${this.port}`;
+    return this.o.base ?? `http://${this.o.name ?? HOST}:${this.port}`;
   }
 
   static async start(o: TeamOptions = {}): Promise<Team> {
@@ -75,7 +79,7 @@ export class Team extends Site {
 
   /** Starts gateway n, 0 or 1. */
   async gateway(n: 0 | 1): Promise<void> {
-    const g = new Process("banksman-gateway", ["--creds", join(this.data, "creds", "gateway.json"), "--listen", `${places[n]}:${this.port}`, "--test-login", this.file(n), "--login", "--cwd", this.home, ...(this.o.name ? ["--base-url", this.url] : [])], this.env);
+    const g = new Process("banksman-gateway", ["--creds", join(this.data, "creds", "gateway.json"), "--listen", `${places[n]}:${this.port}`, "--test-login", this.file(n), "--login", "--cwd", this.home, ...(this.o.name || this.o.base ? ["--base-url", this.url] : []), ...(this.o.flags ?? [])], this.env);
     this.gateways[n] = g;
     await g.line(/#login=\S+/);
   }
@@ -118,7 +122,8 @@ export class Team extends Site {
   }
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody had a moment ago. */
+export async function freePort(): Promise<number> {
   const s = createServer();
   await new Promise<void>((done, fail) => s.once("error", fail).listen(0, HOST, done));
   const { port } = s.address() as AddressInfo;
