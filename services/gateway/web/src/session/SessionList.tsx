@@ -1,5 +1,5 @@
 import { Plus } from "lucide-react";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { pendingOf, type Session, type State } from "@banksman/client";
 import { useNow } from "../cards/useNow";
 import { span } from "../cards/words";
@@ -36,10 +36,13 @@ export function SessionList({ current }: { current: string }) {
   const state = useAppState();
   const now = useNow(state.offset);
   const [more, setMore] = useState(ENDED);
-  const sessions = Object.values(state.sessions).sort((a, b) => rank(state, a) - rank(state, b) || b.started_at.localeCompare(a.started_at));
+  const sessions = Object.values(state.sessions).sort((a, b) => rank(state, a) - rank(state, b) || (a.started_at < b.started_at ? 1 : -1));
   const alive = sessions.filter((s) => rank(state, s) < 2);
   const ended = sessions.filter((s) => rank(state, s) === 2);
-  const row = (s: Session) => <Entry key={s.session_key} s={s} state={state} now={now} on={current === s.session_key} />;
+  const row = (s: Session) => (
+    <Entry key={s.session_key} s={s} now={now} on={current === s.session_key} word={sessionWord(state, s)}
+      asked={pendingOf(state, s.session_key)?.summary.created_at} count={s.pending.filter((k) => !state.items[k]?.closed).length} />
+  );
   return (
     <div className="flex min-h-0 flex-col gap-1">
       <a href="#/new" data-testid="new-session" className="flex min-h-10 items-center gap-2.5 rounded-lg px-3 font-medium text-soft hover:bg-sunk hover:text-ink max-md:mb-2 max-md:min-h-12 max-md:justify-center max-md:bg-accent max-md:text-accent-ink">
@@ -59,25 +62,25 @@ export function SessionList({ current }: { current: string }) {
   );
 }
 
-function Entry({ s, state, now, on }: { s: Session; state: State; now: number; on: boolean }) {
-  const waiting = pendingOf(state, s.session_key);
-  const count = s.pending.filter((k) => !state.items[k]?.closed).length;
-  const since = now - Date.parse(waiting ? waiting.summary.created_at : s.state_changed_at);
+/** Drawn anew only when something of its own changed: there may be hundreds beside what one looks at. */
+const Entry = memo(function Entry({ s, word, asked, count, now, on }: { s: Session; word: string; asked: string | undefined; count: number; now: number; on: boolean }) {
+  const waiting = asked !== undefined;
+  const since = now - Date.parse(asked ?? s.state_changed_at);
   const age = Number.isNaN(since) ? "" : since < 60_000 ? "now" : span(since);
   return (
     <li>
-      <a href={sessionHref(s.session_key)} data-testid={`session-${s.session_key}`} data-waiting={waiting !== null} aria-current={on ? "page" : undefined}
+      <a href={sessionHref(s.session_key)} data-testid={`session-${s.session_key}`} data-waiting={waiting} aria-current={on ? "page" : undefined}
         title={waiting ? "waiting for your answer" : undefined}
         className={`flex min-h-11 items-center gap-2.5 rounded-lg px-3 py-1.5 max-md:min-h-14 ${on ? "bg-sunk" : "hover:bg-sunk"}`}>
         <span className="min-w-0 flex-1">
           <span className={`block truncate text-sm ${s.state === "dead" ? "text-soft" : "font-medium"}`}>{sessionTitle(s)}</span>
-          <span className={`block truncate text-[13px] ${waiting ? "font-medium text-soft" : "text-faint"}`}>{[sessionWord(state, s), age, waiting ? "" : folder(s.cwd)].filter(Boolean).join(" · ")}</span>
+          <span className={`block truncate text-[13px] ${waiting ? "font-medium text-soft" : "text-faint"}`}>{[word, age, waiting ? "" : folder(s.cwd)].filter(Boolean).join(" · ")}</span>
         </span>
         {waiting && <span className="flex items-center gap-1.5 text-[13px] font-semibold text-ink"><span className="wait-dot" aria-hidden />{count > 1 ? count : ""}</span>}
       </a>
     </li>
   );
-}
+});
 
 function rank(state: State, s: Session): number {
   if (pendingOf(state, s.session_key)) return 0;
