@@ -62,10 +62,15 @@ type TicketReply struct {
 // MaxTicketText is the longest Text, in characters.
 const MaxTicketText = 600
 
+// Everybody stands for the id of a person in a PushCall.
+const Everybody = "*"
+
 // PushCall asks for the browsers of a person, after it has forgotten those that are
-// gone.
+// gone. User may be Everybody: then it is for all people who may decide the interaction
+// of Key, or have a role in the tenant where there is no key.
 type PushCall struct {
 	User string   `json:"user"`
+	Key  string   `json:"key,omitempty"`
 	Gone []string `json:"gone,omitempty"` // ids
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/strictyaml"
 	"github.com/banksman/banksman/pkg/subject"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 )
@@ -24,11 +25,8 @@ const (
 	maxDelay    = 7 * 24 * time.Hour
 )
 
-// ownerID is the gateway's id of whoever this installation belongs to.
-const ownerID = "owner"
-
 // Config is what a person writes. The zero value is a log, and the browsers in which
-// the owner wants to be notified.
+// people want to be notified of what they may decide.
 type Config struct {
 	// Channels are the ways out. A list replaces the default. Without routes, each
 	// is told of everything that waits.
@@ -288,7 +286,8 @@ func (c *Config) checkTo() error {
 	for i := range c.Channels {
 		ch := &c.Channels[i]
 		byName[ch.Name] = ch
-		if ch.To != "" || len(c.Routes) == 0 {
+		all := ch.Type == TypePush && ch.To == wire.Everybody && len(c.Routes) == 0
+		if !all && (ch.To != "" || len(c.Routes) == 0) {
 			if problem := ch.checkTo(ch.To); problem != "" {
 				return &ConfigError{Field: fmt.Sprintf("channels[%d].to", i), Err: errors.New(problem)}
 			}
@@ -328,7 +327,7 @@ func (c *Config) calls() bool {
 // channels are the configured ones, or the default.
 func (c *Config) channels() []Channel {
 	if len(c.Channels) == 0 {
-		return []Channel{{Name: TypeLog, Type: TypeLog}, {Name: "browser", Type: TypePush, To: ownerID}}
+		return []Channel{{Name: TypeLog, Type: TypeLog}, {Name: "browser", Type: TypePush, To: wire.Everybody}}
 	}
 	return c.Channels
 }

@@ -23,7 +23,7 @@ func set(n *Notifier) (fs *settings.Set, finish func(stderr io.Writer) error) {
 	fs = settings.New("banksman-notifier")
 	creds := fs.String("creds", "", "credential `file` of a notifier (required)")
 	n.Common = fs.Common(slog.LevelInfo)
-	config := fs.String("config", "", "`file` with channels, people and routes, YAML or JSON (default: one log channel)")
+	config := fs.String("config", "", "`file` with channels, people and routes, YAML or JSON (default: a log, and pushes to the browsers of whoever may decide)")
 	fs.StringVar(&n.BaseURL, "base-url", "", "`URL` that people use, for links (default: alerts have none)")
 	return fs, func(stderr io.Writer) (err error) {
 		if *creds == "" {

@@ -33,16 +33,19 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 )
 
 const (
 	// MaxBrowsers bounds those of one person.
 	MaxBrowsers = 10
 	maxEndpoint = 1024
-	maxAgent    = 200 // bytes of what a browser calls itself
-	callLimit   = 3 * time.Second
-	casTries    = 5
-	idLength    = 24 // of a hash
+	// maxTargets bounds the browsers that are told at a time, so that a reply has room.
+	maxTargets = 1000
+	maxAgent   = 200 // bytes of what a browser calls itself
+	callLimit  = 3 * time.Second
+	casTries   = 5
+	idLength   = 24 // of a hash
 )
 
 // Errors of the store.
@@ -265,11 +268,43 @@ func (s *Store) Renew(ctx context.Context, in wire.PushRenewal) error {
 // Targets are the browsers that a person is to be told in, after those of gone were
 // forgotten. Who may not sign in any more, or has no role in the tenant, has none.
 func (s *Store) Targets(ctx context.Context, tenant, person string, gone []string) ([]wire.PushTarget, error) {
-	out := []wire.PushTarget{}
 	if !subject.ValidToken(person) {
-		return out, hitl.Invalid("user", "is not the id of a user")
+		return []wire.PushTarget{}, hitl.Invalid("user", "is not the id of a user")
 	}
-	if _, may, err := s.o.Auth.Who(ctx, person); err != nil || !may.In(tenant) {
+	return s.targets(ctx, person, gone, func(r role.Set) bool { return r.In(tenant) })
+}
+
+// Everybody are the browsers of all people whose roles will do, each once, after those of
+// gone were forgotten.
+func (s *Store) Everybody(ctx context.Context, gone []string, will func(role.Set) bool) ([]wire.PushTarget, error) {
+	out := []wire.PushTarget{}
+	keys, err := s.kv.ListKeys(ctx)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", errUnavailable, err)
+	}
+	seen := map[string]bool{}
+	for person := range keys.Keys() {
+		list, err := s.targets(ctx, person, gone, will)
+		if err != nil {
+			return out, errors.Join(err, keys.Stop())
+		}
+		for _, t := range list {
+			if !seen[t.ID] && len(out) < maxTargets {
+				out = append(out, t)
+			}
+			seen[t.ID] = true
+		}
+	}
+	if len(seen) > len(out) {
+		s.log.Warn("not all browsers that want to be told are", "browsers", len(seen), "told", len(out))
+	}
+	// An end of the context looks like the end of the list.
+	return out, ctx.Err()
+}
+
+func (s *Store) targets(ctx context.Context, person string, gone []string, will func(role.Set) bool) ([]wire.PushTarget, error) {
+	out := []wire.PushTarget{}
+	if _, has, err := s.o.Auth.Who(ctx, person); err != nil || !will(has) {
 		return out, err
 	}
 	l, _, err := s.read(ctx, person)

@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/role"
 	"github.com/banksman/banksman/services/gateway/internal/ticket"
 )
 
@@ -236,7 +237,30 @@ func (s *Service) push(ctx context.Context, c caller, body []byte) (any, *wire.E
 	if inv := act.Decode(body, "call", &in); inv != nil {
 		return nil, bad(inv)
 	}
+	if in.User == wire.Everybody {
+		return s.pushToAll(ctx, c, &in)
+	}
 	list, err := s.Pushes.Targets(ctx, c.tenant, in.User, in.Gone)
+	if err != nil {
+		return nil, s.word("push", err)
+	}
+	return wire.PushReply{Browsers: list}, nil
+}
+
+// pushToAll are the browsers of everybody who may decide the interaction of a call.
+func (s *Service) pushToAll(ctx context.Context, c caller, in *wire.PushCall) (any, *wire.Error) {
+	may := func(r role.Set) bool { return r.In(c.tenant) }
+	if in.Key != "" {
+		ix, refused := s.find(ctx, c, in.Key)
+		if refused != nil {
+			return nil, refused
+		}
+		may = func(r role.Set) bool {
+			_, ok := r.Decides(ix.Kind, ix.Tenant, ix.ProjectID)
+			return ok
+		}
+	}
+	list, err := s.Pushes.Everybody(ctx, in.Gone, may)
 	if err != nil {
 		return nil, s.word("push", err)
 	}

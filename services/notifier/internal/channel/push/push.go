@@ -46,6 +46,8 @@ const (
 	// longKeep what has no deadline.
 	endKeep  = 6 * time.Hour
 	longKeep = 7 * 24 * time.Hour
+	// atOnce bounds the pushes under way of one alert.
+	atOnce = 32
 	// maxTaken bounds what is remembered of messages that only some browsers took.
 	maxTaken = 1000
 )
@@ -93,7 +95,10 @@ func New(o Options) (*Channel, error) {
 
 // CheckTo says what is wrong with a user's id; empty: nothing.
 func CheckTo(to string) string {
-	if !subject.ValidToken(to) {
+	switch {
+	case to == wire.Everybody:
+		return "is everybody's sign, which counts with a channel where there are no routes: name a person"
+	case !subject.ValidToken(to):
 		return "not the id of a user: give the recipient a user, or the channel a to"
 	}
 	return ""
@@ -228,21 +233,26 @@ func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, e
 	if err != nil {
 		return channel.Receipt{}, &channel.Problem{Text: "the message cannot be encoded", Class: channel.Refused}
 	}
-	browsers, err := c.browsers(ctx, a.To)
+	browsers, err := c.browsers(ctx, &a, nil)
 	if err != nil {
 		return channel.Receipt{}, err
 	}
 	if len(browsers) == 0 {
-		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + a.To + " wants pushes (Settings, Notify this browser)", Class: channel.Refused, Idle: true}
+		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(a.To) + " wants pushes (Settings, Notify this browser)", Class: channel.Refused, Idle: true}
 	}
 	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
 	results := make([]error, len(browsers))
 	have := c.have(a.ID)
 	for i, b := range browsers {
 		if slices.Contains(have, b.ID) {
 			continue
 		}
-		wg.Go(func() { results[i] = c.push(ctx, s, &a, b, text) })
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			results[i] = c.push(ctx, s, &a, b, text)
+		})
 	}
 	wg.Wait()
 	return c.sum(ctx, &a, browsers, results)
@@ -271,7 +281,7 @@ func (c *Channel) sum(ctx context.Context, a *channel.Alert, browsers []wire.Pus
 	}
 	if len(gone) > 0 {
 		// What is not forgotten now is told to be gone once more.
-		_ = c.o.Gateway().Call(ctx, wire.VerbPush, wire.PushCall{User: a.To, Gone: gone}, &wire.PushReply{})
+		_, _ = c.browsers(ctx, a, gone)
 	}
 	said := fmt.Sprintf("taken for %d of %d browsers", len(took), len(browsers)-len(gone))
 	if later != nil {
@@ -287,7 +297,7 @@ func (c *Channel) sum(ctx context.Context, a *channel.Alert, browsers []wire.Pus
 	case refused != nil:
 		return channel.Receipt{}, refused
 	default:
-		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + a.To + " takes pushes any more", Class: channel.Refused, Idle: true}
+		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(a.To) + " takes pushes any more", Class: channel.Refused, Idle: true}
 	}
 	return channel.Receipt{Ref: "browsers", Said: said}, nil
 }
@@ -297,12 +307,24 @@ func (c *Channel) Update(ctx context.Context, _ channel.Receipt, a channel.Alert
 	return c.Send(ctx, a)
 }
 
-func (c *Channel) browsers(ctx context.Context, user string) ([]wire.PushTarget, error) {
+// browsers are those that are to be told; gone are some that are to be forgotten before.
+func (c *Channel) browsers(ctx context.Context, a *channel.Alert, gone []string) ([]wire.PushTarget, error) {
 	var out wire.PushReply
-	if err := c.o.Gateway().Call(ctx, wire.VerbPush, wire.PushCall{User: user}, &out); err != nil {
-		return nil, &channel.Problem{Text: "the gateway does not tell the browsers of " + user + ": " + err.Error()}
+	call := wire.PushCall{User: a.To, Gone: gone}
+	if ref, one := subject.ParseRef(a.Key); one && a.To == wire.Everybody {
+		call.Key = ref.String()
+	}
+	if err := c.o.Gateway().Call(ctx, wire.VerbPush, call, &out); err != nil {
+		return nil, &channel.Problem{Text: "the gateway does not tell the browsers of " + whose(a.To) + ": " + err.Error()}
 	}
 	return out.Browsers, nil
+}
+
+func whose(user string) string {
+	if user == wire.Everybody {
+		return "anybody who may decide this"
+	}
+	return user
 }
 
 // push makes one push.

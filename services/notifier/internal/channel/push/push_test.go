@@ -16,6 +16,7 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -113,6 +114,7 @@ type gateway struct {
 	mu       sync.Mutex
 	browsers []wire.PushTarget
 	gone     []string
+	calls    []wire.PushCall
 	fail     error
 }
 
@@ -122,6 +124,7 @@ func (g *gateway) Call(_ context.Context, verb string, in, out any) error {
 	if verb != wire.VerbPush || g.fail != nil {
 		return g.fail
 	}
+	g.calls = append(g.calls, in.(wire.PushCall))
 	g.gone = append(g.gone, in.(wire.PushCall).Gone...)
 	out.(*wire.PushReply).Browsers = g.browsers
 	return nil
@@ -426,6 +429,49 @@ func TestEachBrowserForItself(t *testing.T) {
 
 // A subscription leads nowhere inside: not to the machine, not to its network, not
 // in the clear.
+// Where everybody is told, the gateway hears of what, because it knows who may decide it;
+// at most so many pushes are under way.
+func TestEverybodyIsToldByTheirRights(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now, most := 0, 0
+	full := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		now++
+		if most = max(most, now); now == atOnce {
+			close(full)
+		}
+		mu.Unlock()
+		<-full
+		mu.Lock()
+		now--
+		mu.Unlock()
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(s.Close)
+	g, b := &gateway{}, newBrowser(t)
+	c := open(t, g)
+	a := channeltest.Alert(channel.Opened)
+	a.To = wire.Everybody
+	_, err := c.Send(t.Context(), a)
+	require.ErrorContains(t, err, "no browser of anybody who may decide this wants pushes")
+	for i := range 2 * atOnce {
+		g.browsers = append(g.browsers, b.target(strconv.Itoa(i), s.URL))
+	}
+	r, err := c.Send(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, "taken for 64 of 64 browsers", r.Said)
+	require.Equal(t, []wire.PushCall{{User: "*", Key: a.Key}, {User: "*", Key: a.Key}}, g.calls)
+	require.Equal(t, atOnce, most)
+	a.Key, a.To = "test", "ada"
+	_, err = c.Send(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, wire.PushCall{User: "ada"}, g.calls[2])
+	require.Empty(t, CheckTo("ada"))
+	require.Contains(t, CheckTo("*"), "no routes")
+}
+
 func TestEndpointsAreOutside(t *testing.T) {
 	t.Parallel()
 	reached := false
