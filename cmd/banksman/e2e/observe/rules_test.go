@@ -83,6 +83,68 @@ func panels(t *testing.T) map[string]string {
 	return out
 }
 
+// Grafana has to find everything that it needs in the dashboard: a data source to choose
+// and no other one, panels that do not lie on each other, queries with a letter each, and
+// units. What they mean stands with each panel.
+func TestDashboardIsWhole(t *testing.T) {
+	t.Parallel()
+	type source struct{ Type, UID string }
+	var board struct {
+		UID, Title    string
+		SchemaVersion int
+		Templating    struct {
+			List []struct{ Name, Type, Query string }
+		}
+		Panels []struct {
+			ID                       int
+			Type, Title, Description string
+			Datasource               *source
+			GridPos                  struct{ X, Y, W, H int }
+			FieldConfig              struct {
+				Defaults struct{ Unit string }
+			}
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(root, "deploy", "grafana", "dashboard.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &board))
+	require.NotEmpty(t, board.UID)
+	require.NotEmpty(t, board.Title)
+	require.Positive(t, board.SchemaVersion)
+	require.Len(t, board.Templating.List, 1)
+	v := board.Templating.List[0]
+	require.Equal(t, [2]string{"datasource", "prometheus"}, [2]string{v.Type, v.Query})
+	ids, titles, taken := map[int]bool{}, map[string]bool{}, map[[2]int]string{}
+	for _, p := range board.Panels {
+		require.False(t, ids[p.ID], "%s: its id is another panel's", p.Title)
+		require.False(t, titles[p.Title], "%s: twice", p.Title)
+		ids[p.ID], titles[p.Title] = true, true
+		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
+		require.Positive(t, p.GridPos.W*p.GridPos.H, p.Title)
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				require.Empty(t, taken[at], "%s lies on it", p.Title)
+				taken[at] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		require.NotEmpty(t, p.Description, p.Title)
+		require.Equal(t, &source{"prometheus", "${" + v.Name + "}"}, p.Datasource, p.Title)
+		require.True(t, p.FieldConfig.Defaults.Unit != "" || p.Type == "table", "%s has no unit", p.Title)
+		letters := map[string]bool{}
+		for _, q := range p.Targets {
+			require.False(t, q.RefID == "" || letters[q.RefID], "%s: its queries need a letter each", p.Title)
+			letters[q.RefID] = true
+			require.NotContains(t, q.Expr, "$", "%s: there is no such variable", p.Title)
+		}
+		require.NotEmpty(t, letters, p.Title)
+	}
+}
+
 var (
 	pageRow  = regexp.MustCompile("^\\| `(banksman_\\w+)` \\| (\\w+) \\| (.*?) \\| [^|]+ \\|$")
 	pageWord = regexp.MustCompile("`(\\w+)`: ([^;]*)")

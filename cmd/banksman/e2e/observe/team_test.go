@@ -46,7 +46,10 @@ type process struct {
 // start runs a program until the test ends or kill is called.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), done: make(chan struct{})}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(bin, name)
+	}
+	p := &process{t: t, cmd: exec.Command(name, args...), done: make(chan struct{})}
 	p.cmd.Env = env
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r, w := io.Pipe()
@@ -72,7 +75,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() && name != "nats-server" {
+		if t.Failed() && filepath.Base(name) != "nats-server" {
 			t.Logf("output of %s:\n%s", name, strings.Join(p.lines, "\n"))
 		}
 	})
