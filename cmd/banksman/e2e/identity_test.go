@@ -139,6 +139,41 @@ func TestAnotherPersonInAnotherTab(t *testing.T) {
 	require.Equal(t, "Vera V.", first.text(testID("principal")))
 }
 
+// In a team a terminal comes in by the code that it shows, typed by the person whose
+// terminal it is; others are not asked.
+func TestATerminalOfATeamComesInByItsCode_B56(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := o.do("users", "invite", "vera", "--name", "Vera V.", "--role", "approver", "--project", "*")
+	require.Zero(t, r.code, r.stderr)
+	other := newBrowser(t).open(o.login)
+	other.see(testID("principal"))
+	p := newBrowser(t).open(o.url + "/signin.html")
+	p.authenticator()
+	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.TrimSpace(r.stdout)))
+	p.click("#ways button")
+	p.see(testID("principal"))
+
+	file := filepath.Join(t.TempDir(), "login.json")
+	login := start(t, o.h.env, "banksman", "login", "--cli", "--data", o.h.data, "--login", file)
+	code := login.line(`^([A-Z0-9]{8})$`)[1]
+	p.run(chromedp.Navigate(o.url + "/#/terminal"))
+	p.fill(testID("cli-code"), strings.ToLower(code[:4]+"-"+code[4:]))
+	p.click(testID("cli-find"))
+	p.reads(testID("cli-login"), code)
+	p.click(testID("cli-login-allow"))
+	require.Zero(t, login.wait(), login.output())
+	var kept struct{ Token string }
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &kept))
+	status, body := o.call("GET", "/api/me", kept.Token, nil)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `"id":"vera"`)
+	require.Contains(t, body, `"via":"cli"`)
+	require.False(t, evaluate[bool](other, fmt.Sprintf(`!!document.querySelector(%q)`, testID("cli-login"))))
+}
+
 // A mode that approves in advance takes the passkey: the form leads there and back, and
 // then it starts.
 func TestAModeTakesThePasskeyInTheBrowser_B56(t *testing.T) {

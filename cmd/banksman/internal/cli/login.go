@@ -21,9 +21,10 @@ import (
 const loginUsage = `login [--cli [--manage]]
 
 Prints a new link that signs a browser in, once. With --cli it signs this
-terminal in instead: it prints a code, and a person who is signed in confirms in
-the browser that they see the same one. The terminal may then decide for them,
-for a short time; with --manage also manage people and tokens, for an hour.`
+terminal in instead: it prints a code, and who is to be signed in here enters it in
+the web app, or confirms it there where they use the installation alone. The
+terminal may then decide for them, for a short time; with --manage also manage
+people and tokens, for an hour.`
 
 // pollEvery is how often a terminal asks whether its code is confirmed.
 const pollEvery = time.Second
@@ -135,11 +136,11 @@ func (c *command) confirm(ctx context.Context, client *bus.Client, path string, 
 	if r.Code == "" || r.Poll == "" {
 		return errors.New("the gateway gave no code")
 	}
-	where := "in the browser"
+	where := "in the web app, under Settings"
 	if in, err := ReadInstance(c.data); err == nil && in.HTTP != "" {
-		where = "at " + in.HTTP
+		where = "at " + in.HTTP + "/#/terminal"
 	}
-	c.say("Confirm this code %s:", where)
+	c.say("Enter this code %s, or confirm it where the page shows it:", where)
 	if _, err := fmt.Fprintln(c.Out, safe(r.Code)); err != nil {
 		return err
 	}

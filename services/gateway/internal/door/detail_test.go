@@ -54,7 +54,7 @@ func TestEveryRouteHidesTheDetailFromAViewer(t *testing.T) {
 		"GET /api/services": {status: []int{200}}, "GET /api/sign-in": {}, "GET /api/sign-ins": {}, "DELETE /api/sign-ins/{id}": {status: []int{404}},
 		"GET /api/push": {}, "POST /api/push": {body: `{}`, status: []int{400}}, "DELETE /api/push/{id}": {status: []int{404}},
 		"POST /api/push/renewal": {body: `{}`, status: []int{400}}, "POST /api/push/decision": {body: `{"token":"x","decision":"deny"}`, status: []int{403}},
-		"GET /api/cli-logins": {}, "POST /api/cli-logins/{code}": {body: `{"allow":false}`, status: []int{404}},
+		"GET /api/cli-logins": {}, "GET /api/cli-logins/{code}": {status: []int{404}}, "POST /api/cli-logins/{code}": {body: `{"allow":false}`, status: []int{404}},
 		"GET /api/ws": elsewhere, "GET /api/events": elsewhere, "GET /api/sessions/{id}/events": elsewhere,
 		"GET /api/interactions": {}, "GET /api/interactions/{id}": {}, "GET /api/sessions": {},
 		"POST /api/interactions":                 {body: `{"key":"k","kind":"approval","title":"t","project_id":"bank"}`, status: []int{403}},

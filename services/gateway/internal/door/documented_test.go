@@ -230,7 +230,7 @@ func (s *refusals) others(t *testing.T) {
 	h.gets(409, post, "/api/interactions", `{"key":"k"}`)
 	h.gets(429, post, "/api/interactions", `{"key":"many"}`)
 
-	for _, path := range []string{"/api/interactions/nothing", "/api/interactions/nothing/alerts", "/api/interactions/nothing/audience", "/api/sessions/nothing/events"} {
+	for _, path := range []string{"/api/interactions/nothing", "/api/interactions/nothing/alerts", "/api/interactions/nothing/audience", "/api/sessions/nothing/events", "/api/cli-logins/ABCDEFGH"} {
 		h.gets(404, get, path, "")
 	}
 	for _, path := range []string{"/api/push/nothing", "/api/sign-ins/nothing", "/api/tokens/nothing", "/api/rules/nothing"} {
@@ -289,7 +289,7 @@ func (s *refusals) signingIn(t *testing.T) {
 	}
 	var token wire.CreatedAPIToken
 	require.NoError(t, json.Unmarshal(h.gets(200, post, "/api/tokens", `{"name":"ci","expires_in":600,"roles":[{"role":"viewer","projects":["shop"]}]}`), &token))
-	for _, path := range []string{"/api/cli-logins", "/api/push", "/api/sign-ins"} {
+	for _, path := range []string{"/api/cli-logins", "/api/cli-logins/ABCDEFGH", "/api/push", "/api/sign-ins"} {
 		h.as(token.Token).gets(403, get, path, "")
 	}
 	for _, path := range []string{"/api/events", "/api/sessions/s1/events"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/door/httpjson"
 	"github.com/banksman/banksman/services/gateway/internal/door/origin"
 	"github.com/banksman/banksman/services/gateway/internal/door/socket"
+	"github.com/banksman/banksman/services/gateway/internal/door/terminal"
 	"github.com/banksman/banksman/services/gateway/internal/history"
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
@@ -66,14 +67,15 @@ type Options struct {
 // Door serves people. Run keeps its sockets.
 type Door struct {
 	Options
-	log      *slog.Logger
-	desk     *act.Desk
-	hub      *socket.Hub
-	draining atomic.Bool
-	leaving  chan struct{} // closed when Run's context has ended
-	streams  counter
-	alerts   roster.Alerts
-	handler  http.Handler
+	log       *slog.Logger
+	desk      *act.Desk
+	terminals *terminal.Desk
+	hub       *socket.Hub
+	draining  atomic.Bool
+	leaving   chan struct{} // closed when Run's context has ended
+	streams   counter
+	alerts    roster.Alerts
+	handler   http.Handler
 	// patterns are the routes, for comparing them with what is published.
 	patterns []string
 }
@@ -83,8 +85,9 @@ func New(o Options) (*Door, error) {
 	o.Limits = o.Limits.WithDefaults()
 	d := &Door{Options: o, log: o.Logger.With("component", "door"), leaving: make(chan struct{})}
 	d.desk = &act.Desk{Engine: o.Engine, Auth: o.Auth, Logger: d.log, DefaultCwd: o.DefaultCwd, AskCommand: o.AskCommand, Tenant: o.Tenant, Pool: o.Pool, Presence: o.Presence}
+	d.terminals = &terminal.Desk{Auth: o.Auth, BaseURL: o.BaseURL, Logger: d.log}
 	d.hub = socket.NewHub(socket.Options{
-		Desk: d.desk, Auth: o.Auth, Visits: o.Visits, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
+		Desk: d.desk, Terminals: d.terminals, Auth: o.Auth, Visits: o.Visits, Logger: d.log, BaseURL: o.BaseURL, Origins: o.Origins, Limits: o.Limits,
 	})
 	web, err := newStatic(o.Web)
 	if err != nil {

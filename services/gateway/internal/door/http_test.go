@@ -198,12 +198,14 @@ func TestGetChangesNothing(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			for _, path := range []string{
 				"/api/sessions/s1/approve?tool_call_id=c1", "/api/interactions/" + a.req.ID + "/decision?decision=allow",
-				"/api/login?token=" + link, "/api/cli-logins/" + req.Code + "?allow=true", "/api/demo",
+				"/api/login?token=" + link, "/api/demo",
 			} {
 				status, _, hdr := h.call(method, path, "")
 				require.Equal(t, 405, status, "%s %s", method, path)
 				require.Equal(t, "POST", hdr.Get("Allow"))
 			}
+			status, _, _ := h.call(method, "/api/cli-logins/"+req.Code+"?allow=true", "")
+			require.Equal(t, 200, status, "it tells what waits")
 		}
 		require.True(t, h.fake.pending(a))
 		waiting, err := h.auth.WaitingCLI(t.Context())

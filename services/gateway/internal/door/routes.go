@@ -12,6 +12,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/contract"
 	"github.com/banksman/banksman/services/gateway/internal/cursor"
+	"github.com/banksman/banksman/services/gateway/internal/door/terminal"
 	"github.com/banksman/banksman/services/gateway/internal/sight"
 )
 
@@ -59,8 +60,7 @@ func (d *Door) routes() *http.ServeMux {
 	d.Pushes.Routes(serve, func(pattern string, h func(http.ResponseWriter, *http.Request, *auth.Session)) { person(pattern, h) })
 	d.signingIn(serve, person)
 	person("GET /api/me", d.me)
-	person("GET /api/cli-logins", d.cliLogins)
-	person("POST /api/cli-logins/{code}", d.answerCLI)
+	d.terminals.Routes(func(pattern string, h terminal.Handler) { person(pattern, h) })
 	with("GET /api/interactions", d.interactions)
 	with("POST /api/interactions", d.ask)
 	with("GET /api/interactions/{id}", d.interaction)
@@ -125,53 +125,6 @@ func (d *Door) me(w http.ResponseWriter, _ *http.Request, s *auth.Session) {
 		Principal: s.Person, Channel: s.Channel, Assurance: s.Assurance, Via: s.Via, ExpiresAt: s.ExpiresAt,
 		Roles: s.Rights, Passkey: s.HasPasskey, Manages: s.Manages(),
 	})
-}
-
-func (d *Door) cliLogins(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-	if sess.Person.Kind != "person" {
-		fail(w, http.StatusForbidden, string(hitl.Forbidden), "only people let terminals in")
-		return
-	}
-	list, err := d.Auth.WaitingCLI(r.Context())
-	if err != nil {
-		d.log.Warn("terminal logins not listed", "error", err)
-		fail(w, http.StatusServiceUnavailable, "unavailable", "the requests of terminals cannot be read now")
-		return
-	}
-	if list == nil {
-		list = []auth.CLIRequest{}
-	}
-	reply(w, http.StatusOK, wire.CLIRequests{Requests: list})
-}
-
-// answerCLI takes a browser's word only: a terminal must not let in another.
-func (d *Door) answerCLI(w http.ResponseWriter, r *http.Request, sess *auth.Session) {
-	var in wire.CLIAnswer
-	if !read(w, r, maxSmall, &in) {
-		return
-	}
-	if in.Allow == nil {
-		failInvalid(w, hitl.Invalid("allow", "is missing"))
-		return
-	}
-	if sess.Person.Kind != "person" {
-		fail(w, http.StatusForbidden, string(hitl.Forbidden), "only people let terminals in")
-		return
-	}
-	if sess.Via == auth.ViaCLI {
-		fail(w, http.StatusForbidden, "forbidden", "a terminal's session cannot let in another terminal")
-		return
-	}
-	err := d.Auth.ConfirmCLI(r.Context(), r.PathValue("code"), *in.Allow, sess.Person)
-	switch {
-	case errors.Is(err, auth.ErrUnknown):
-		fail(w, http.StatusNotFound, string(hitl.NotFound), "no terminal waits with this code")
-	case err != nil:
-		d.log.Warn("terminal login not answered", "error", err)
-		fail(w, http.StatusServiceUnavailable, "unavailable", "the answer could not be stored now")
-	default:
-		reply(w, http.StatusOK, wire.OK{OK: true})
-	}
 }
 
 func (d *Door) interactions(w http.ResponseWriter, r *http.Request, sess *auth.Session) {

@@ -23,6 +23,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
 	"github.com/banksman/banksman/services/gateway/internal/door/act"
+	"github.com/banksman/banksman/services/gateway/internal/door/terminal"
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
@@ -33,13 +34,14 @@ const goingAway = "the server goes away"
 
 // Options wire a Hub. All but BaseURL are required.
 type Options struct {
-	Desk    *act.Desk
-	Auth    *auth.Store
-	Visits  *visit.Log
-	Logger  *slog.Logger
-	BaseURL *url.URL // whose origin may connect, beside the request's own host
-	Origins []string // others that may
-	Limits  Limits   // with their defaults
+	Desk      *act.Desk
+	Auth      *auth.Store
+	Visits    *visit.Log
+	Terminals *terminal.Desk
+	Logger    *slog.Logger
+	BaseURL   *url.URL // whose origin may connect, beside the request's own host
+	Origins   []string // others that may
+	Limits    Limits   // with their defaults
 }
 
 // Hub holds the sockets. A socket at rest costs one goroutine: pings, time
@@ -362,7 +364,7 @@ func (h *Hub) Welcome(w api.Watch, sess *auth.Session) ([][]byte, error) {
 	return append([][]byte{hello}, frames...), nil
 }
 
-// Notice tells everybody who is signed in what happened to the tokens.
+// Notice tells whom it concerns what happened to the tokens.
 func (h *Hub) Notice(n auth.Notice) {
 	switch {
 	case n.SignedIn != nil:
@@ -377,9 +379,11 @@ func (h *Hub) Notice(n auth.Notice) {
 	case n.Ended != "":
 		h.drop(n.Ended)
 	case n.Waiting != nil:
-		h.broadcast(wire.CLILogin{Type: wire.TypeCLILogin, CLIRequest: *n.Waiting}, isPerson)
+		if h.o.Terminals.Alone(h.ctx) {
+			h.broadcast(wire.CLILogin{Type: wire.TypeCLILogin, CLIRequest: *n.Waiting}, terminal.IsOwner)
+		}
 	case n.Settled != "":
-		h.broadcast(wire.CLILoginSettled{Type: wire.TypeCLILoginSettled, Code: n.Settled}, isPerson)
+		h.broadcast(wire.CLILoginSettled{Type: wire.TypeCLILoginSettled, Code: n.Settled}, terminal.IsOwner)
 	}
 }
 

@@ -1,13 +1,13 @@
 import { KeyRound } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
-import type { Me } from "@banksman/client";
+import type { CliLoginRequest, Me } from "@banksman/client";
 import { keysOn, setKeysOn } from "../cards/keys";
 import { useNow } from "../cards/useNow";
 import { clock } from "../cards/words";
 import { soundOn, tryBell } from "../store/bell";
 import { keepSetting, setting } from "../store/settings";
 import { useApp, useAppState } from "./context";
-import { Button, SureButton } from "./controls";
+import { Button, inputClass, Problem, SureButton } from "./controls";
 import { grants, People, Tokens } from "./People";
 import { SignIns } from "./SignIns";
 import { Notify } from "./Notify";
@@ -59,6 +59,7 @@ export function Settings() {
       </Part>
       {me?.principal.kind === "person" && online && <Part title="Notifications"><Notify person={me.principal.id} now={now} /></Part>}
       {me?.principal.kind === "person" && online && <Part title="Where you are signed in"><SignIns now={now} /></Part>}
+      {me?.principal.kind === "person" && me.via !== "cli" && online && <Part title="Let a terminal in"><Terminal /></Part>}
       {me?.manages && <Part title="People"><People now={now} /></Part>}
       {me?.manages && <Part title="Tokens of programs"><Tokens now={now} /></Part>}
     </div>
@@ -75,6 +76,32 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
       <h2 className="mb-3 text-lg font-semibold">{title}</h2>
       <div className="rounded-2xl border border-line bg-card p-5 max-md:p-4">{children}</div>
     </section>
+  );
+}
+
+/** Finds the terminal that shows a code; the question whether it may come in is asked where all are. */
+function Terminal() {
+  const app = useApp();
+  const [code, setCode] = useState("");
+  const [problem, setProblem] = useState("");
+  const find = () => {
+    const typed = code.toUpperCase().replace(/[^A-Z0-9]/g, "");
+    if (typed === "") return;
+    setProblem("");
+    app.gateway.call<CliLoginRequest>("GET", `/api/cli-logins/${typed}`).then(
+      (r) => { setCode(""); app.store.dispatch({ kind: "cli-logins", requests: [r] }); },
+      (e: unknown) => setProblem(text(e)),
+    );
+  };
+  return (
+    <form className="flex flex-wrap items-end gap-2" onSubmit={(e) => { e.preventDefault(); find(); }}>
+      <label className="min-w-48 flex-1 text-sm">
+        <span className="mb-1.5 block">The code that <code className="font-mono">banksman login --cli</code> shows in your terminal. Enter none that somebody sent you: their terminal would act as you.</span>
+        <input data-testid="cli-code" autoFocus={location.hash === "#/terminal"} value={code} onChange={(e) => setCode(e.target.value)} maxLength={20} autoComplete="off" autoCapitalize="characters" spellCheck={false} className={`${inputClass} min-h-11 font-mono tracking-widest`} />
+      </label>
+      <Button type="submit" data-testid="cli-find" disabled={code.trim() === ""}>Find it</Button>
+      {problem !== "" && <Problem className="basis-full">{problem}</Problem>}
+    </form>
   );
 }
 

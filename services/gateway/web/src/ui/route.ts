@@ -13,6 +13,7 @@ export type Route =
 export function parseRoute(hash: string): Route {
   const path = hash.replace(/^#\/?/, "");
   if (path === "sessions" || path === "new" || path === "history" || path === "rules" || path === "settings") return { at: path };
+  if (path === "terminal") return { at: "settings" }; // where its code is entered
   if (path.startsWith("s/") || path.startsWith("i/")) {
     try {
       return { at: path.startsWith("s/") ? "session" : "interaction", key: decodeURIComponent(path.slice(2)) };

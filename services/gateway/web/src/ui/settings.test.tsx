@@ -39,6 +39,31 @@ describe("settings", () => {
     expect(screen.getByTestId("login-needed")).toBeInTheDocument();
   });
 
+  it("finds a terminal by the code that was typed, however it is spaced, and asks before it comes in", async () => {
+    location.hash = "#/terminal";
+    const { h, user } = settings();
+    h.api.replies["GET /api/cli-logins/KX4F92QD"] = { code: "KX4F92QD", name: "sam@box", requested_at: "2026-11-28T00:00:00Z", expires_at: "2026-11-28T00:10:00Z" };
+    const field = await screen.findByTestId("cli-code");
+    expect(field).toHaveFocus();
+    await user.type(field, "aaaa aaaa{Enter}");
+    const part = within(screen.getByRole("region", { name: "Let a terminal in" }));
+    expect(await part.findByRole("alert")).toHaveTextContent("nothing at /api/cli-logins/AAAAAAAA");
+    expect(screen.queryByTestId("cli-login")).toBeNull();
+    await user.clear(field);
+    await user.type(field, " kx4f-92qd ");
+    await user.click(screen.getByTestId("cli-find"));
+    expect(await screen.findByTestId("cli-login")).toHaveTextContent("sam@box");
+    expect(h.api.calls.filter((c) => c.startsWith("cli "))).toEqual([]);
+    await user.click(screen.getByTestId("cli-login-refuse"));
+    expect(h.api.calls).toContain("cli KX4F92QD false");
+  });
+
+  it("a terminal's own session lets no other in", async () => {
+    settings({ via: "cli" });
+    await screen.findByTestId("roles");
+    expect(screen.queryByTestId("cli-code")).toBeNull();
+  });
+
   it("signing out everywhere asks twice", async () => {
     const { h, user } = settings();
     h.api.replies["POST /api/logout/everywhere"] = { ok: true };
