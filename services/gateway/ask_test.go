@@ -58,10 +58,10 @@ func TestAskingOverHTTP_B06_B48_invariant2_invariant3(t *testing.T) {
 
 	// The same person decides by none of the doors.
 	allow := answerTo(sum, func(in *hitl.Response) { in.Decision = "allow" })
-	for name, door := range map[string]transport{"socket": tr, "HTTP": &overHTTP{t, g}, "bus": &overBus{t, s.client("cli"), g.token}} {
-		rec := door.decide(allow)
-		require.Equal(t, hitl.Forbidden, rec.Status, name)
-		require.NotEmpty(t, rec.Error, name)
+	for _, c := range waysIn(g, s.client("cli")) {
+		rec := c.open(t).decide(allow)
+		require.Equal(t, hitl.Forbidden, rec.Status, c.name)
+		require.NotEmpty(t, rec.Error, c.name)
 	}
 	status, _ = g.call(http.MethodPost, "/api/sessions/asks/approve", g.token, `{"request_id":"`+first.ID+`"}`)
 	require.Equal(t, 403, status)

@@ -33,6 +33,21 @@ type transport interface {
 	stranger(in hitl.Response) bool
 }
 
+// wayIn opens a transport.
+type wayIn struct {
+	name string
+	open func(*testing.T) transport
+}
+
+func waysIn(g *running, cli *bus.Client) []wayIn {
+	return []wayIn{
+		{"HTTP", func(t *testing.T) transport { return &overHTTP{t, g} }},
+		{"HTTP and SSE", func(t *testing.T) transport { return newOverStream(t, g, "") }},
+		{"WebSocket", func(t *testing.T) transport { return newOverSocket(t, g) }},
+		{"bus", func(t *testing.T) transport { return &overBus{t, cli, g.token} }},
+	}
+}
+
 // One suite for every way in: ask, see, receipts, decide, outcome.
 func TestTransportsAgree_D0_30(t *testing.T) {
 	t.Parallel()
@@ -40,17 +55,10 @@ func TestTransportsAgree_D0_30(t *testing.T) {
 	g := s.gateway()
 	agents := s.client("agents")
 	cli := s.client("cli")
-	for _, c := range []struct {
-		name string
-		make func(t *testing.T, session string) transport
-	}{
-		{"HTTP and SSE", func(t *testing.T, _ string) transport { return &overHTTP{t, g} }},
-		{"WebSocket", func(t *testing.T, _ string) transport { return newOverSocket(t, g) }},
-		{"bus", func(t *testing.T, _ string) transport { return &overBus{t, cli, g.token} }},
-	} {
+	for i, c := range waysIn(g, cli) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			conform(t, agents, "s-"+strings.ToLower(strings.Fields(c.name)[0]), c.make(t, ""))
+			conform(t, agents, fmt.Sprint("s-", i), c.open(t))
 		})
 	}
 	t.Run("SSE and WebSocket tell one story", func(t *testing.T) {
@@ -262,17 +270,20 @@ func (b *overBus) stranger(in hitl.Response) bool { return b.call("", in).Status
 
 // overSocket knows what its frames told.
 type overSocket struct {
-	t      *testing.T
-	g      *running
-	conn   *websocket.Conn
-	open   map[string]wire.Summary
-	over   map[string]wire.Closed
-	events []string // of the session that is followed
-	refs   int
+	t    *testing.T
+	g    *running
+	conn *websocket.Conn
+	refs int
+	screen
 	contracttest.Socket
 }
 
 func newOverSocket(t *testing.T, g *running) *overSocket {
+	t.Helper()
+	return newOverSocketFrom(t, g, "")
+}
+
+func newOverSocketFrom(t *testing.T, g *running, from string) *overSocket {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://"+g.Addr()+"/api/ws", nil)
 	require.NoError(t, err)
@@ -280,8 +291,8 @@ func newOverSocket(t *testing.T, g *running) *overSocket {
 	conn.SetReadLimit(64 << 20)
 	c, err := published()
 	require.NoError(t, err)
-	o := &overSocket{t: t, g: g, conn: conn, Socket: contracttest.Socket{Contract: c}, open: map[string]wire.Summary{}, over: map[string]wire.Closed{}}
-	o.send(wire.Client{Type: wire.TypeAuth, Token: g.token})
+	o := &overSocket{t: t, g: g, conn: conn, Socket: contracttest.Socket{Contract: c}, screen: newScreen()}
+	o.send(wire.Client{Type: wire.TypeAuth, Token: g.token, Cursor: from})
 	return o
 }
 
@@ -311,48 +322,12 @@ func (o *overSocket) until(done func(*wire.Receipt) bool) {
 		}
 		ok := false
 		for _, f := range frames {
-			ok = done(o.take(f)) || ok
+			ok = done(o.take(o.t, f)) || ok
 		}
 		if ok {
 			return
 		}
 	}
-}
-
-func (o *overSocket) take(raw json.RawMessage) *wire.Receipt {
-	o.t.Helper()
-	var f struct {
-		Sessions []wire.ProcessState `json:"sessions"`
-		Events   []wire.Event        `json:"events"`
-		wire.ProcessState
-	}
-	var head struct{ Type string }
-	require.NoError(o.t, json.Unmarshal(raw, &head))
-	switch head.Type {
-	case wire.TypeReceipt:
-		rec := new(wire.Receipt)
-		require.NoError(o.t, json.Unmarshal(raw, rec))
-		return rec
-	case wire.TypeActiveProcesses, wire.TypeProcessState, wire.TypeEvent:
-		require.NoError(o.t, json.Unmarshal(raw, &f))
-		for _, ev := range f.Events {
-			o.events = append(o.events, tell(ev.Type, string(ev.Data)))
-		}
-		for _, st := range append(f.Sessions, f.ProcessState) {
-			for id, s := range o.open { // a state is whole: what it lacks is gone
-				if s.SessionKey == st.SessionKey {
-					delete(o.open, id)
-				}
-			}
-			for _, s := range st.PendingRequests {
-				o.open[s.RequestID] = s
-			}
-			for _, c := range st.Closed {
-				o.over[c.RequestID] = c
-			}
-		}
-	}
-	return nil
 }
 
 func (o *overSocket) seen(id string) wire.Summary {

@@ -246,9 +246,8 @@ func TestGuideNewKind_D0_50_D2_10(t *testing.T) {
 	g := s.gateway()
 	client := s.client("agents")
 	records := journal.New(s.connect(bus.RoleGateway), journal.Options{Keys: s.creds(bus.RoleGateway, "").PublicDecisionKeys()})
-	for name, door := range map[string]transport{
-		"WebSocket": newOverSocket(t, g), "HTTP": &overHTTP{t, g}, "bus": &overBus{t, s.client("cli"), g.token},
-	} {
+	for _, c := range waysIn(g, s.client("cli")) {
+		name, door := c.name, c.open(t)
 		key := "newsletter/" + name
 		id := hitl.ID(bus.DefaultTenant, "agents", key, 1)
 		rated := background(t, func() (rating, error) { return askRating(t.Context(), client, key) })

@@ -40,17 +40,10 @@ func TestNumbersAreShownAndRunAsWritten_C03_D2_09_invariant5(t *testing.T) {
 	s := newSite(t)
 	g := s.gateway()
 	agents, cli := s.client("agents"), s.client("cli")
-	for _, c := range []struct {
-		name string
-		make func(t *testing.T) transport
-	}{
-		{"HTTP", func(t *testing.T) transport { return &overHTTP{t, g} }},
-		{"WebSocket", func(t *testing.T) transport { return newOverSocket(t, g) }},
-		{"bus", func(t *testing.T) transport { return &overBus{t, cli, g.token} }},
-	} {
+	for _, c := range waysIn(g, cli) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			tr := c.make(t)
+			tr := c.open(t)
 			edited := strings.Replace(odd, "9007199254740993", "9007199254740995", 1)
 			for i, edit := range []struct{ send, want string }{
 				{"", ""},
