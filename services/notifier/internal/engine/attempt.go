@@ -48,6 +48,10 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 			return r, nil, err
 		}
 		other.Uncertain = next.Uncertain
+		if at := r.Alert.Data.ExpiresAt; other.State == ledger.Planned && at != nil && !r.Key.Step.Ends() && !other.DueAt.Before(*at) {
+			e.Metrics.Muted()
+			e.Logger.Warn("held back beyond its deadline, so it is never told", "channel", l.Name, "interaction", r.Key.Ref.String(), "reason", other.Held)
+		}
 		return l.recordAsked(ctx, r, *other)
 	}
 	until := now.Add(e.Lease).UTC()

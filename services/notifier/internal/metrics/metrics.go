@@ -22,6 +22,7 @@ type Metrics struct {
 	attempts map[string]metrics.Counters // by type of channel, then by result
 	took     metrics.Histograms
 	events   metrics.Counters
+	muted    prometheus.Counter
 	untold   prometheus.Counter
 }
 
@@ -51,12 +52,16 @@ func New(health func() error, types ...string) *Metrics {
 		Registry: reg, attempts: map[string]metrics.Counters{},
 		took: metrics.NewHistograms(reg, "banksman_notifier_attempt_seconds", "How long attempts took, by type of channel.", "channel",
 			[]float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}, types...),
+		muted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "banksman_notifier_muted_total", Help: "Messages that quiet hours hold back beyond the request's deadline: they are never sent.",
+		}),
 		events: metrics.NewCounters(reg, "banksman_notifier_events_total",
 			"Events that the notifier read: done, to be read again, or dropped because they cannot be read.", "result", Done, Again, Dropped),
 		untold: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "banksman_notifier_untold_total", Help: "Requests of which no channel tells anybody.",
 		}),
 	}
+	reg.MustRegister(m.muted)
 	for _, t := range append(types, metrics.Other) {
 		m.attempts[t] = metrics.Counters{}
 		for _, r := range []string{Sent, Failed, Refused, Gone} {
@@ -97,6 +102,13 @@ func result(err error) string {
 
 // Event counts an event.
 func (m *Metrics) Event(result string) { m.events.Inc(result) }
+
+// Muted counts a message that is held back until it is too late.
+func (m *Metrics) Muted() {
+	if m != nil {
+		m.muted.Inc()
+	}
+}
 
 // Untold counts a request of which nobody is told.
 func (m *Metrics) Untold() {

@@ -62,6 +62,10 @@ func Gate(d *Due, now time.Time) (at time.Time, why string) {
 	if within(r.Quiet, r.zone.local(at)) {
 		later(until(r.Quiet, r.zone, at), "quiet hours")
 	}
+	if !d.Ended && d.Expires != nil && !at.Before(*d.Expires) {
+		clock := func(t time.Time) string { return r.zone.local(t).Format("2 Jan 15:04 MST") }
+		why += " until " + clock(at) + ", after its deadline of " + clock(*d.Expires) + ": it is not told here"
+	}
 	return at, why
 }
 
