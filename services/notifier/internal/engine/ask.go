@@ -20,3 +20,24 @@ func (l *lane) recordAsked(ctx context.Context, r *ledger.Record, next ledger.En
 	}
 	return stored, owed, err
 }
+
+// untold brings the next step forward where r, which ended, leaves a step of which nobody
+// was told.
+func (e *Engine) untold(ctx context.Context, r *ledger.Record) {
+	call, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	step, all, err := e.sooner.Next(call, r, e.Clock.Now())
+	log := e.Logger.With("interaction", r.Key.Ref.String(), "step", r.Key.Step)
+	if err != nil {
+		// They are told at their time.
+		log.WarnContext(ctx, "people wait though nobody was told before them", "error", err)
+	}
+	if step {
+		e.Metrics.UntoldSteps(1)
+		log.WarnContext(ctx, "nobody was told at this step; the next one is due at once")
+	}
+	if all {
+		e.Metrics.Untold()
+		log.WarnContext(ctx, "nobody is told of it: every channel failed")
+	}
+}

@@ -299,6 +299,9 @@ func (l *lane) record(ctx context.Context, r *ledger.Record, next ledger.Entry) 
 	if !won {
 		l.e.Logger.DebugContext(ctx, "another replica was faster", "channel", l.Name, "interaction", r.Key.Ref.String())
 	}
+	if won && stored.State.Final() && !stored.Told() && !r.Key.Step.Ends() {
+		l.e.untold(ctx, stored)
+	}
 	return stored, nil, nil
 }
 

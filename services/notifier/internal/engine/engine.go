@@ -97,7 +97,7 @@ type Engine struct {
 // New makes an Engine.
 func New(o Options) *Engine {
 	e := &Engine{Options: o, orphans: orphans.New()}
-	e.sooner = sooner.Sooner{Ledger: o.Ledger, Observe: func(r *ledger.Record) { e.observe(r, false) }}
+	e.sooner = sooner.Sooner{Ledger: o.Ledger, Observe: func(r *ledger.Record) { e.observe(r, false) }, Can: e.can}
 	for _, r := range o.Routes {
 		e.lanes = append(e.lanes, newLane(e, r))
 	}
@@ -229,14 +229,11 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 	if now.Sub(stored) > late {
 		earliest = now.Add(settle)
 	}
-	asked := slices.ContainsFunc(p.Deliveries, func(d plan.Delivery) bool {
-		l := e.lane(d.Address)
-		return d.Wait > 0 && d.Skip == "" && (l == nil || !l.dropped.Load())
-	})
+	asked := slices.ContainsFunc(p.Deliveries, func(d plan.Delivery) bool { return d.Wait > 0 && e.can(d) })
 	told := false
-	for _, d := range plan.PeopleFirst(p.Deliveries) {
-		l := e.lane(d.Address)
-		if d.Skip != "" || l != nil && l.dropped.Load() {
+	list, idle := plan.Forward(p.Deliveries, e.can)
+	for _, d := range plan.Backwards(list) {
+		if !e.can(d) {
 			continue
 		}
 		// A reminder whose time has come already would only double the alert.
@@ -246,7 +243,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		told = true
 		due := d.Due
 		if !asked && !d.Early.IsZero() {
-			due = d.Early
+			due = plan.Earlier(due, d.Early)
 		}
 		if limit := now.Add(d.Due.Sub(ix.Created)); due.After(limit) && !plan.IsReminder(d.Step) {
 			due = limit // our clock is behind the server's
@@ -267,11 +264,18 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 			return err
 		}
 	}
+	e.Metrics.UntoldSteps(idle)
 	if !told {
 		e.Metrics.Untold()
 		e.Logger.WarnContext(ctx, "nobody is told of it", "interaction", ref.String(), "route", p.Route)
 	}
 	return nil
+}
+
+// can reports whether a delivery of a plan is to be made, as far as is known.
+func (e *Engine) can(d plan.Delivery) bool {
+	l := e.lane(d.Address)
+	return d.Skip == "" && (l == nil || !l.dropped.Load())
 }
 
 func (e *Engine) plan(ctx context.Context, k ledger.Key, due time.Time, a channel.Alert, earlier []channel.Receipt) error {

@@ -64,6 +64,9 @@ func (e *Engine) adopt(ctx context.Context, r *ledger.Record) error {
 		stored = &ledger.Record{Key: r.Key, Revision: r.Revision, Entry: next} // it has gone meanwhile
 	}
 	e.observe(stored, false)
+	if won && !stored.Told() && !r.Key.Step.Ends() {
+		e.untold(ctx, stored)
+	}
 	return nil
 }
 

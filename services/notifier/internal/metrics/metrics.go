@@ -24,6 +24,7 @@ type Metrics struct {
 	events   metrics.Counters
 	muted    prometheus.Counter
 	untold   prometheus.Counter
+	steps    prometheus.Counter
 }
 
 // Results of an attempt.
@@ -58,7 +59,10 @@ func New(health func() error, types ...string) *Metrics {
 		events: metrics.NewCounters(reg, "banksman_notifier_events_total",
 			"Events that the notifier read: done, to be read again, or dropped because they cannot be read.", "result", Done, Again, Dropped),
 		untold: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "banksman_notifier_untold_total", Help: "Requests of which no channel tells anybody.",
+			Name: "banksman_notifier_untold_total", Help: "Requests of which no channel tells anybody, be it that all have failed.",
+		}),
+		steps: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "banksman_notifier_steps_untold_total", Help: "Steps at which nobody was told, because their channels failed for good: the next step was due at once.",
 		}),
 	}
 	reg.MustRegister(m.muted)
@@ -68,7 +72,7 @@ func New(health func() error, types ...string) *Metrics {
 			m.attempts[t][r] = attempts.WithLabelValues(t, r)
 		}
 	}
-	reg.MustRegister(attempts, m.untold)
+	reg.MustRegister(attempts, m.untold, m.steps)
 	return m
 }
 
@@ -114,6 +118,13 @@ func (m *Metrics) Muted() {
 func (m *Metrics) Untold() {
 	if m != nil {
 		m.untold.Inc()
+	}
+}
+
+// UntoldSteps counts steps at which nobody was told.
+func (m *Metrics) UntoldSteps(n int) {
+	if m != nil {
+		m.steps.Add(float64(n))
 	}
 }
 

@@ -106,6 +106,9 @@ const (
 // IsReminder reports whether the step is a reminder.
 func IsReminder(step string) bool { return strings.HasPrefix(step, StepReminder) }
 
+// tooLate is why a delivery is not made that would come after the deadline.
+const tooLate = "its time is over before"
+
 // NoRoute is the name of the route that an interaction has which no route matches.
 const NoRoute = "none"
 
@@ -182,7 +185,7 @@ func (p *Policy) follow(r *Route, ix *Interaction) []Delivery {
 		d := &out[i]
 		d.Again, told[d.Address] = told[d.Address], true
 		if ix.Expires != nil && !d.Due.Before(*ix.Expires) {
-			d.Skip = "its time is over before"
+			d.Skip = tooLate
 		}
 	}
 	return out
@@ -260,20 +263,4 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
 func fail(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Sprintf(format, args...)}
-}
-
-// PeopleFirst are deliveries with those to deciders at the end: what a decider's
-// answer lets go is there before it is asked.
-func PeopleFirst(list []Delivery) []Delivery {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b Delivery) int {
-		switch {
-		case a.Wait == 0 && b.Wait > 0:
-			return -1
-		case a.Wait > 0 && b.Wait == 0:
-			return 1
-		}
-		return 0
-	})
-	return list
 }

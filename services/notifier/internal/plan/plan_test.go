@@ -478,3 +478,45 @@ func tooMuch(r *Route) {
 		r.Steps = append(r.Steps, r.Steps[0])
 	}
 }
+
+// What follows a step that can tell nobody is due at its time: the next who was not to be
+// told before. What would come after the deadline, reminders and deciders are no steps.
+func TestWhatFollowsAStepThatTellsNobody(t *testing.T) {
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+	list := []Delivery{
+		{Step: "step1", Address: "policy", Due: at(0), Wait: time.Second},
+		{Step: "step1", Address: "ada/a", Due: at(1)},
+		{Step: "step1", Address: "bob/a", Due: at(1)},
+		{Step: "step2", Address: "ada/a", Due: at(2), Again: true},
+		{Step: StepReminder, Address: "dan/a", Due: at(3)},
+		{Step: "step3", Address: "carol/a", Due: at(4)},
+		{Step: "step3", Address: "carol/b", Due: at(4)},
+		{Step: "step4", Address: "eve/a", Due: at(5)},
+		{Step: "step5", Address: "fay/a", Due: at(60), Skip: tooLate},
+	}
+	for name, c := range map[string]struct {
+		gone []string
+		due  map[string]int // that differ, in minutes
+		idle int
+	}{
+		"all can tell":           {nil, nil, 0},
+		"one of two cannot":      {[]string{"ada/a"}, map[string]int{"carol/a": 2, "carol/b": 2}, 1}, // its repetition is a step as well
+		"neither can":            {[]string{"ada/a", "bob/a"}, map[string]int{"carol/a": 1, "carol/b": 1}, 2},
+		"the next one neither":   {[]string{"ada/a", "bob/a", "carol/a", "carol/b"}, map[string]int{"eve/a": 1}, 3},
+		"one in the middle":      {[]string{"carol/a", "carol/b"}, map[string]int{"eve/a": 4}, 1},
+		"the last one":           {[]string{"eve/a"}, nil, 1},
+		"half of one before one": {[]string{"ada/a", "bob/a", "carol/b"}, map[string]int{"carol/a": 1}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, idle := Forward(list, func(d Delivery) bool { return d.Skip == "" && !slices.Contains(c.gone, d.Address) })
+			require.Equal(t, c.idle, idle)
+			for i, d := range out {
+				want := list[i]
+				if n, ok := c.due[d.Address]; ok {
+					want.Due = at(n)
+				}
+				require.Equal(t, want, d)
+			}
+		})
+	}
+}
