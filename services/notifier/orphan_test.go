@@ -72,6 +72,41 @@ routes:
 	require.Empty(t, hook.calls)
 }
 
+// Whoever is told of a request in place of somebody else is reminded of it as well, when
+// an answer becomes urgent.
+func TestWhoIsToldInsteadIsReminded_B71(t *testing.T) {
+	t.Parallel()
+	b, hook, clk := newBench(t), newReceiver(t, nil), newClock(time.Now())
+	people := func(name string) notifier.Options {
+		o := hook.people(t, `recipients: [{name: `+name+`, channels: [{channel: hook}], messages: 0}]
+routes: [{name: all, steps: [{after: 10m, to: [`+name+`]}]}]
+`)
+		o.Clock = clk
+		return o
+	}
+	first := b.notify(t, people("bob"))
+	ref, s := newRef(1), summary(newRef(1), clk.Now())
+	urgent, expires := clk.Now().Add(30*time.Minute), clk.Now().Add(time.Hour)
+	s.AttentionAt, s.ExpiresAt = &urgent, &expires
+	b.open(t, ref, s)
+	first.queues(t, 2)
+	first.stop()
+
+	b.notify(t, people("carol"))
+	clk.move(16 * time.Minute)
+	c := hook.next(t)
+	require.Equal(t, opened, c.Type)
+	require.Equal(t, "carol", c.Data["recipient"])
+	b.awaitAt(t, ref, "step1", "carol/hook", ledger.Sent)
+	r := b.awaitAt(t, ref, ledger.StepReminder, "carol/hook", ledger.Planned)
+	require.WithinDuration(t, urgent, r.DueAt, time.Millisecond)
+	clk.move(14 * time.Minute)
+	c = hook.next(t)
+	require.Equal(t, reminder, c.Type)
+	require.Equal(t, "carol", c.Data["recipient"])
+	require.Empty(t, hook.calls)
+}
+
 // Requests that opened under a build that wrote no plans end as others do: who
 // was told hears of it, and what was not sent is taken back.
 func TestRequestsWithoutAPlanEndAsOthersDo_B67(t *testing.T) {

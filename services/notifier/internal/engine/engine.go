@@ -221,7 +221,7 @@ func (e *Engine) Opened(ctx context.Context, ref subject.Ref, stored time.Time, 
 		}
 	}
 	// What was planned first counts, so that all of it is found again at the end.
-	p, err := e.Ledger.CreatePlan(ctx, ref, ledger.Plan{At: now.UTC(), Route: route, Deliveries: deliveries})
+	p, err := e.Ledger.CreatePlan(ctx, ref, ledger.Plan{At: now.UTC(), Attention: ix.Attention, Route: route, Deliveries: deliveries})
 	if err != nil {
 		return err
 	}

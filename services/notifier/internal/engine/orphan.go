@@ -92,7 +92,7 @@ func (e *Engine) replan(ctx context.Context, r *ledger.Record) error {
 	d := &a.Data
 	route, deliveries := e.Policy.Deliveries(&plan.Interaction{
 		Tenant: ref.Tenant, Project: d.Project, Session: d.Session, Agent: d.Agent, Kind: d.Kind, Tool: d.Tool, Risk: d.Risk,
-		Created: p.At, Expires: d.ExpiresAt,
+		Created: p.At, Attention: p.Attention, Expires: d.ExpiresAt,
 	})
 	var more []plan.Delivery
 	for _, x := range deliveries {

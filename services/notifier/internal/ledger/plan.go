@@ -32,6 +32,8 @@ func paceKey(address string) string   { return paces + "." + address }
 type Plan struct {
 	Write string    `json:"w"`
 	At    time.Time `json:"at"`
+	// Attention is when an answer becomes urgent, for who is added to the plan.
+	Attention *time.Time `json:"attention,omitempty"`
 	// Route is empty where there are no routes.
 	Route      string          `json:"route,omitempty"`
 	Deliveries []plan.Delivery `json:"deliveries"`
