@@ -45,20 +45,16 @@ func TestWhatIsOpenEndsWithTheRightsItWasOpenedWith(t *testing.T) {
 	h := newHouse(t, quick(socket.Limits{Recheck: 10 * time.Millisecond}))
 	h.fake.open("s1")
 	ix := h.fake.ask(bash("s1", "c1"))
-	open := func(id string) (who *house, tb *tab, events, feed *sse) {
-		who = h.as(h.user(id, grant(wire.RoleApprover, "*")))
-		tb, _, _ = who.tab("")
-		events, feed = who.sse("s1", ""), who.stream("/api/events", "")
-		for events.must().typ != ":live" {
-			continue
-		}
-		for feed.must().typ != wire.TypeActiveProcesses {
-			continue
-		}
-		return who, tb, events, feed
+	stays, _, _ := h.as(h.user("eve", grant(wire.RoleApprover, "*"))).tab("")
+	ada := h.as(h.user("ada", grant(wire.RoleApprover, "*")))
+	tb, _, _ := ada.tab("")
+	events, feed := ada.sse("s1", ""), ada.stream("/api/events", "")
+	for events.must().typ != ":live" {
+		continue
 	}
-	ada, tb, events, feed := open("ada")
-	_, stays, _, alsoStays := open("eve")
+	for feed.must().typ != wire.TypeActiveProcesses {
+		continue
+	}
 	h.given("ada", grant(wire.RoleViewer, "*"))
 	require.Equal(t, wire.CloseRestart, tb.code(), "she is signed in and comes back by herself")
 	events.drain()
@@ -68,9 +64,6 @@ func TestWhatIsOpenEndsWithTheRightsItWasOpenedWith(t *testing.T) {
 	require.Empty(t, snapshot[0].PendingRequests[0].ToolInput, "a viewer sees that it waits")
 	stays.answer(ix, "r", map[string]any{"decision": "allow"})
 	require.Equal(t, hitl.Accepted, stays.receipt("r").Status, "whose rights are the same is left alone")
-	for alsoStays.must().typ != wire.TypeProcessState {
-		continue
-	}
 }
 
 // heldLine is a connection to the store from which nothing comes in while it is held.
