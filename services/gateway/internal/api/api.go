@@ -42,8 +42,9 @@ type Engine interface {
 	Cursor() string
 	// Interaction finds one by its id or key, open or decided.
 	Interaction(ctx context.Context, id string) (*wire.Interaction, error)
-	// List lists what is pending (oldest first) or closed (newest first). more: there
-	// are others behind the last.
+	// List lists what is pending (oldest first) or closed (newest first), as it
+	// was when it was called, whatever gateway decided. more: there are others behind
+	// the last.
 	List(ctx context.Context, q List) (list []wire.Interaction, more bool, err error)
 	// Waiting finds one that waits by its id or key, in memory.
 	Waiting(id string) (wire.Summary, bool)

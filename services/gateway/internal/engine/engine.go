@@ -22,6 +22,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/services/gateway/internal/api"
 	"github.com/banksman/banksman/services/gateway/internal/hearing"
+	"github.com/banksman/banksman/services/gateway/internal/latest"
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/projection"
@@ -90,6 +91,7 @@ type Engine struct {
 	doubts  hearing.Doubts
 
 	winners recent.Winners
+	latest  latest.Desk
 	backlog relay.Backlog
 
 	mu        sync.Mutex

@@ -71,7 +71,7 @@ func (e *Engine) finish(ctx context.Context, d journal.Delivery, err error) {
 // admitStored puts a stored request before people, once.
 func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Delivery) error {
 	m := d.Message
-	opened, asked := false, false
+	asked, looked := false, false
 	mark := e.view.Mark()
 	decision := e.readDecision(ctx, ref)
 	// The request is examined while the record is asked.
@@ -118,24 +118,23 @@ func (e *Engine) admitStored(ctx context.Context, ref subject.Ref, d journal.Del
 		}
 		// Shown while the write is under way: it is stored already, and nobody
 		// has decided.
-		ok, over := e.view.Admit(en, mark, opened)
+		ok, over := e.view.Admit(en, mark)
 		switch {
 		case ok:
 			e.opts.Metrics.Asked(r.Kind)
 			return e.writeOpen(ctx, en.Summary(), m.Data, en.Admission, false)
 		case over == nil:
-		case d.Redelivered:
-			// Whoever had it before may have put it before people.
-			if opened, err = record.HasOpened(ctx, e.opts.Journal, ref, en.Summary().SessionID); err != nil {
+		case !looked && (over.Field != quota.Rate || d.Redelivered):
+			// Its asker may know of an end that is not counted here yet, and who had it
+			// before may have put it before people.
+			if err := e.latest.Look(ctx, e.opts.Journal, e.view, e.wait); err != nil {
 				return err
 			}
-		}
-		if over != nil && !opened {
-			fields := []hitl.Field{*over}
-			if d.Redelivered {
-				return e.refuseAfterAnother(ctx, ref, fields)
-			}
-			return e.refuse(ctx, ref, m, fields)
+			asked, looked = false, true
+		case d.Redelivered:
+			return e.refuseAfterAnother(ctx, ref, []hitl.Field{*over})
+		default:
+			return e.refuse(ctx, ref, m, []hitl.Field{*over})
 		}
 		mark = e.view.Mark()
 		decision = e.readDecision(ctx, ref)

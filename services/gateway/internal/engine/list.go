@@ -20,7 +20,10 @@ import (
 
 // List implements api.Engine. What is decided comes from memory; what is not there any
 // more is found by its id.
-func (e *Engine) List(_ context.Context, q api.List) (list []wire.Interaction, more bool, err error) {
+func (e *Engine) List(ctx context.Context, q api.List) (list []wire.Interaction, more bool, err error) {
+	if err := e.latest.Look(ctx, e.opts.Journal, e.view, e.wait); err != nil {
+		return nil, false, err
+	}
 	switch q.State {
 	case wire.StatePending:
 		list, more = e.view.ListOpen(q)
@@ -90,7 +93,7 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 		return nil, false, err
 	}
 	now := e.view.Position()
-	kept, err := e.kept(ctx)
+	kept, err := replay.Kept(ctx, e.opts.Journal, e.opts.Epoch)
 	if err != nil {
 		return nil, false, err
 	}
@@ -108,22 +111,6 @@ func (e *Engine) Transcript(ctx context.Context, id, from, upto string) ([]wire.
 	}
 	events, err := replay.Read(ctx, e.opts.Journal, key, start, end)
 	return events, reset && err == nil, err
-}
-
-// kept is the position after which everything is stored: what the streams had
-// before has been trimmed.
-func (e *Engine) kept(ctx context.Context) (cursor.Position, error) {
-	events, err := e.opts.Journal.Position(ctx, journal.Events)
-	if err != nil {
-		return cursor.Position{}, err
-	}
-	transcripts, err := e.opts.Journal.Position(ctx, journal.Transcripts)
-	if err != nil {
-		return cursor.Position{}, err
-	}
-	at := cursor.Of(e.opts.Epoch, events, transcripts)
-	at.Events, at.Transcripts = int64(max(events.First, 1)-1), int64(max(transcripts.First, 1)-1)
-	return at, nil
 }
 
 // Sessions implements api.Engine.

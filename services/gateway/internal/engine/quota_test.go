@@ -147,24 +147,27 @@ func TestRefusalsWithoutEndFillNothing(t *testing.T) {
 // a quota or not.
 func TestWhatIsOpenStaysOpenOverAQuota(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	nc := w.connect()
-	r := request("k1")
-	raw := w.ask(nc, r)
-	e := New(Options{Journal: w.journal(nc), Conn: nc, Logger: slog.New(slog.DiscardHandler), Quota: quota.Limits{OpenBytes: 1}})
-	m, err := w.journal(nc).Request(t.Context(), ref(r))
-	require.NoError(t, err)
-	one := New(Options{Journal: w.journal(nc), Conn: nc, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, one.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m}))
-	require.NoError(t, e.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m, Redelivered: true}))
-	require.Equal(t, 1, e.view.Len())
-	_, err = w.journal(nc).Decision(t.Context(), ref(r))
-	require.ErrorIs(t, err, journal.ErrNotFound)
-	require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
-	e.stopBg()
-	e.bg.Wait()
-	one.stopBg()
-	one.bg.Wait()
+	for name, limits := range map[string]quota.Limits{"bytes": {OpenBytes: 1}, "rate": {DayBytes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			nc := w.connect()
+			r := request("k1")
+			raw := w.ask(nc, r)
+			e, _ := w.gateway(within(limits), func(o *Options) { o.Journal = untold{o.Journal, true, nil, nil} })
+			m, err := w.journal(nc).Request(t.Context(), ref(r))
+			require.NoError(t, err)
+			one := New(Options{Journal: w.journal(nc), Conn: nc, Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(t, one.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m}))
+			require.NoError(t, e.admitStored(t.Context(), ref(r), journal.Delivery{Message: *m, Redelivered: true}))
+			require.Equal(t, 1, e.view.Len())
+			_, err = w.journal(nc).Decision(t.Context(), ref(r))
+			require.ErrorIs(t, err, journal.ErrNotFound)
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", allow)).Status)
+			one.stopBg()
+			one.bg.Wait()
+		})
+	}
 }
 
 // Who had a request before may have put it before people, and may be about to

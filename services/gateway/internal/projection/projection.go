@@ -153,11 +153,10 @@ func (p *Projection) Mark() Mark {
 }
 
 // Admit shows a request that was not decided at since and whose open event is
-// still on its way, or opened. It shows nothing where so much was closed since
-// then that nobody here knows any more whether this was: then one has to look
-// again. Nor does it where the owner's quota is used up: over says which. What
-// is opened is within it.
-func (p *Projection) Admit(en *Entry, since Mark, opened bool) (ok bool, over *hitl.Field) {
+// still on its way. It shows nothing where so much was closed since then that nobody
+// here knows any more whether this was: then one has to look again. Nor does it where
+// the owner's quota is used up: over says which. What is shown already is within it.
+func (p *Projection) Admit(en *Entry, since Mark) (ok bool, over *hitl.Field) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -168,10 +167,8 @@ func (p *Projection) Admit(en *Entry, since Mark, opened bool) (ok bool, over *h
 	case p.closed.Has(en.Ref):
 		return true, nil
 	}
-	if !opened {
-		if over = p.opts.Ledger.Check(en.owner(), en.size); over != nil {
-			return false, over
-		}
+	if over = p.opts.Ledger.Check(en.owner(), en.size); over != nil {
+		return false, over
 	}
 	p.insert(en)
 	p.touch(en.session)

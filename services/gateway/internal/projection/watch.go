@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/api"
@@ -126,22 +127,37 @@ func (p *Projection) advance() {
 func (p *Projection) Reach(ctx context.Context, from string) {
 	c, ok := cursor.Parse(from)
 	for ok {
-		p.mu.Lock()
-		if !c.SameEpoch(p.pos) || p.pos.Covers(c) {
-			p.mu.Unlock()
+		moved := p.until(c)
+		if moved == nil {
 			return
 		}
-		if p.moved == nil {
-			p.moved = make(chan struct{})
-		}
-		moved := p.moved
-		p.mu.Unlock()
 		select {
 		case <-moved:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// Behind is nil where all is applied that the events had; else it is closed when the
+// next thing is, and to be asked for again.
+func (p *Projection) Behind(events journal.Position) <-chan struct{} {
+	to := p.Position()
+	to.Events, to.Transcripts = int64(events.Last), 0
+	return p.until(to)
+}
+
+// until is nil at c and behind it, and in other streams.
+func (p *Projection) until(c cursor.Position) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !c.SameEpoch(p.pos) || p.pos.Covers(c) {
+		return nil
+	}
+	if p.moved == nil {
+		p.moved = make(chan struct{})
+	}
+	return p.moved
 }
 
 // Position is how far the streams were applied.

@@ -42,6 +42,9 @@ const (
 	many = 2000
 )
 
+// Rate is the field of what time alone makes free again.
+const Rate = "quota.rate"
+
 // Owner is whose account is charged. The server's accounts bound how many
 // there are.
 type Owner struct{ Tenant, Name string }
@@ -87,7 +90,7 @@ func (l *Ledger) Check(o Owner, size int) *hitl.Field {
 			"this owner's open requests have %d bytes; with the %d of this one they would exceed the limit of %d", a.bytes, size, n)}
 	}
 	if n := l.limits.DayBytes; n > 0 && !a.volume.take(float64(max(size, minCharge)), float64(n), l.now()) {
-		return &hitl.Field{Field: "quota.rate", Problem: fmt.Sprintf("this owner has used up its %d bytes a day; a part is free again later", n)}
+		return &hitl.Field{Field: Rate, Problem: fmt.Sprintf("this owner has used up its %d bytes a day; a part is free again later", n)}
 	}
 	return nil
 }

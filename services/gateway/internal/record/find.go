@@ -104,12 +104,6 @@ func among(ctx context.Context, j journal.Journal, stream, filter string, meant 
 	return journal.ErrNotFound
 }
 
-// HasOpened reports whether some gateway has put a request before people.
-func HasOpened(ctx context.Context, j journal.Journal, ref subject.Ref, session string) (bool, error) {
-	m, err := last(ctx, j, journal.Events, subject.Event(ref, subject.Token(session), subject.Open))
-	return m != nil, err
-}
-
 // Withdrawal reads a withdrawal that the stream of requests has; nil if it has none.
 func Withdrawal(ctx context.Context, j journal.Journal, ref subject.Ref) (*journal.Message, error) {
 	return last(ctx, j, journal.Requests, subject.Withdraw(ref))

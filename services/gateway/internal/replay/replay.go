@@ -18,6 +18,22 @@ import (
 // errPast ends a read that has reached where live updates take over.
 var errPast = errors.New("past the position")
 
+// Kept is the position after which everything is stored: what the streams had before
+// has been trimmed.
+func Kept(ctx context.Context, j journal.Journal, epoch int64) (cursor.Position, error) {
+	events, err := j.Position(ctx, journal.Events)
+	if err != nil {
+		return cursor.Position{}, err
+	}
+	transcripts, err := j.Position(ctx, journal.Transcripts)
+	if err != nil {
+		return cursor.Position{}, err
+	}
+	at := cursor.Of(epoch, events, transcripts)
+	at.Events, at.Transcripts = int64(max(events.First, 1)-1), int64(max(transcripts.First, 1)-1)
+	return at, nil
+}
+
 // Read returns what is stored of a session after start and not after end. The
 // two streams are merged by the times at which the server stored each message,
 // so that every replay has one order.
