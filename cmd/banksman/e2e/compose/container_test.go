@@ -187,6 +187,9 @@ func (h *host) start(name, service string, args ...string) *container {
 	if len(args) == 0 {
 		args = s.Command
 	}
+	if len(s.Entrypoint) > 0 { // else it is the image's
+		args = append(slices.Clone(s.Entrypoint[1:]), args...)
+	}
 	if service != "init" { // its addresses are another's
 		args = replaceAll(args, "0.0.0.0", ip)
 	} else {

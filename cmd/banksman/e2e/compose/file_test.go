@@ -32,7 +32,7 @@ func TestComposeFilesAreHardened(t *testing.T) {
 		"one server": {"docker-compose.yml"}, "cluster": {"docker-compose.yml", "deploy/compose.cluster.yml"},
 	} {
 		p := project(t, nil, files...)
-		once := []string{"init", "streams", "cli"}
+		once := []string{"init", "streams", "cli", "notify"}
 		for _, s := range p.Services {
 			where := name + ": " + s.Name
 			require.Equal(t, "10001:10001", s.User, where)

@@ -103,6 +103,23 @@ type waiting struct {
 	} `json:"interactions"`
 }
 
+// What banksman notify does, under Compose: with the notifier's own credentials, file and
+// networks, and nobody else's.
+func TestComposeRunsTheNotifiersCommands(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, project(t, nil, "docker-compose.yml"))
+	h.ip("nats")
+	h.once("init")
+	h.start("nats", "nats").healthy()
+	h.once("streams")
+	require.Contains(t, h.once("notify", "test", "log"), "taken")
+	require.NotContains(t, h.once("notify", "dead"), "log")
+	require.Equal(t, "[]\n", h.once("notify", "dead", "--json"))
+	none := h.start("none", "notify", "explain", "nothing")
+	require.Equal(t, 2, none.wait())
+	require.Contains(t, none.output(), "the notifier knows of no such request")
+}
+
 // The file as it is, from nothing: keys, streams, two gateways behind TLS, a
 // notifier, two workers; a person signs in by a link and decides. Then each
 // gateway is stopped and started again while others ask and decide: every ask
