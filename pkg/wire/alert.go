@@ -16,9 +16,27 @@ const (
 // call is an AlertsCall, the reply an Alerts.
 const VerbExplain = "explain"
 
-// AlertsCall names the interaction whose alerts are asked for.
+// AlertsCall names the interaction whose alerts are asked for, or asks for the
+// channels: then the reply is an AlertChannels.
 type AlertsCall struct {
-	Key string `json:"key"`
+	Key      string `json:"key,omitempty"`
+	Channels bool   `json:"channels,omitempty"`
+}
+
+// AlertChannels are the ways by which a notifier tells people.
+type AlertChannels struct {
+	Channels []AlertChannel `json:"channels"`
+}
+
+// AlertChannel is how the addresses of one kind of channel do, as the notifier that
+// was asked knows it since its start.
+type AlertChannel struct {
+	Type      string `json:"type"`      // for example mail
+	Addresses int    `json:"addresses"` // how many it tells
+	Failing   int    `json:"failing"`   // of them: the last attempt failed
+	Gone      int    `json:"gone"`      // of them: the receiver wants nothing any more
+	// LastSuccess is when a provider last took a message; absent: none yet.
+	LastSuccess *time.Time `json:"last_success,omitempty"`
 }
 
 // Alerts is what became, or will become, of the alerts about an interaction.

@@ -67,6 +67,9 @@ type Services struct {
 	// Notifier is listening where a notifier would hear of a request, silent
 	// where none does, and unknown where that could not be found out.
 	Notifier string `json:"notifier"`
+	// Channels are those by which a notifier that listens tells people; absent where
+	// it did not say.
+	Channels []AlertChannel `json:"channels,omitempty"`
 }
 
 // SessionStarted names a session that was asked for, by its key.

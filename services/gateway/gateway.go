@@ -29,6 +29,7 @@ import (
 	parts "github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/trace"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/gateway/internal/alerts"
 	"github.com/banksman/banksman/services/gateway/internal/ask"
 	"github.com/banksman/banksman/services/gateway/internal/auth"
@@ -239,6 +240,9 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 		Engine: g.engine, Asker: desk, History: past,
 		NotifierListens: func(ctx context.Context) (bool, error) { return records.NotifierListens(ctx, o.Tenant) },
 		AlertsOf:        (&alerts.Desk{Conn: g.conn.Conn}).Of,
+		Channels: func(ctx context.Context) ([]wire.AlertChannel, error) {
+			return (&alerts.Desk{Conn: g.conn.Conn, Wait: time.Second}).Channels(ctx, o.Tenant)
+		},
 		Presence: presence.New(presence.Options{
 			Waiting: g.engine.Waiting, Logger: g.log,
 			Tell: func(r subject.Ref) error { return g.conn.Publish(subject.Seen(r), nil) },

@@ -67,8 +67,14 @@ func (n *Notifier) explain(ctx context.Context, m *nats.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var in wire.AlertsCall
+	err := json.Unmarshal(m.Data, &in)
+	if err == nil && in.Channels {
+		all, _ := n.engine.Channels()
+		n.tell(m, all.Wire())
+		return
+	}
 	ref, ok := subject.Ref{}, false
-	if json.Unmarshal(m.Data, &in) == nil {
+	if err == nil {
 		ref, ok = subject.ParseRef(in.Key)
 	}
 	if !ok || ref.Tenant != n.tenant {
@@ -85,12 +91,16 @@ func (n *Notifier) explain(ctx context.Context, m *nats.Msg) {
 	}
 	x.Notifier = wire.NotifierAnswered
 	n.complete(ctx, x)
-	raw, err := hitl.Marshal(x)
+	n.tell(m, x)
+}
+
+func (n *Notifier) tell(m *nats.Msg, what any) {
+	raw, err := hitl.Marshal(what)
 	if err == nil {
 		err = m.Respond(raw)
 	}
 	if err != nil {
-		n.log.Warn("what became of alerts was not told", "interaction", in.Key, "error", err)
+		n.log.Warn("a question about alerts was not answered", "error", err)
 	}
 }
 

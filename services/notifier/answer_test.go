@@ -90,6 +90,18 @@ routes:
 	require.Equal(t, "it is grouped with what else comes: the next message to ada may leave at 2026-03-03T00:00:00Z",
 		of(b.explained(t, gw, second.String(), patience), "step1", "ada/hook").Held)
 
+	m, err := gw.Request(subject.Alerts(bus.DefaultTenant, wire.VerbExplain), []byte(`{"channels":true}`), patience)
+	require.NoError(t, err)
+	var ways wire.AlertChannels
+	require.NoError(t, json.Unmarshal(m.Data, &ways))
+	require.Len(t, ways.Channels, 1, string(m.Data))
+	way := ways.Channels[0]
+	require.NotNil(t, way.LastSuccess)
+	require.WithinDuration(t, *told.SentAt, *way.LastSuccess, time.Minute)
+	way.LastSuccess = nil
+	require.Equal(t, wire.AlertChannel{Type: "webhook", Addresses: 3}, way)
+	require.NotContains(t, string(m.Data), "ada", "how many, and not who")
+
 	unknown := b.explained(t, gw, newRef(3).String(), patience)
 	require.Equal(t, wire.NotifierAnswered, unknown.Notifier)
 	require.Empty(t, unknown.Deliveries)

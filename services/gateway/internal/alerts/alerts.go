@@ -3,6 +3,7 @@
 package alerts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,18 +37,12 @@ func (d *Desk) Of(ctx context.Context, key string) (*wire.Alerts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("alerts: %w", err)
 	}
-	limit := d.Wait
-	if limit == 0 {
-		limit = wait
-	}
-	asked, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	m, err := d.Conn.RequestWithContext(asked, subject.Alerts(ref.Tenant, wire.VerbExplain), raw)
+	m, err := d.ask(ctx, ref.Tenant, raw)
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+	case errors.Is(err, errSilent):
 		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
 	case err != nil:
-		return nil, fmt.Errorf("alerts: %w", err)
+		return nil, err
 	}
 	var out wire.Alerts
 	if err := json.Unmarshal(m.Data, &out); err != nil {
@@ -61,4 +56,41 @@ func (d *Desk) Of(ctx context.Context, key string) (*wire.Alerts, error) {
 		out.Deliveries = []wire.AlertDelivery{}
 	}
 	return &out, nil
+}
+
+// Channels are the ways by which the notifier of a tenant tells people; nil where
+// none answers.
+func (d *Desk) Channels(ctx context.Context, tenant string) ([]wire.AlertChannel, error) {
+	raw, err := hitl.Marshal(wire.AlertsCall{Channels: true})
+	if err != nil {
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	m, err := d.ask(ctx, tenant, raw)
+	switch {
+	case errors.Is(err, errSilent):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var out wire.AlertChannels
+	if err := json.Unmarshal(m.Data, &out); err != nil {
+		return nil, fmt.Errorf("alerts: the notifier's answer cannot be read: %w", err)
+	}
+	return out.Channels, nil
+}
+
+// errSilent: no notifier is there, or none answered in time.
+var errSilent = errors.New("alerts: no notifier answers")
+
+func (d *Desk) ask(ctx context.Context, tenant string, raw []byte) (*nats.Msg, error) {
+	asked, cancel := context.WithTimeout(ctx, cmp.Or(d.Wait, wait))
+	defer cancel()
+	m, err := d.Conn.RequestWithContext(asked, subject.Alerts(tenant, wire.VerbExplain), raw)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return nil, errSilent
+	case err != nil:
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	return m, nil
 }

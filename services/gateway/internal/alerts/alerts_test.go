@@ -75,6 +75,29 @@ func TestTheNotifierIsAskedAcrossAccounts(t *testing.T) {
 	}
 
 	require.NoError(t, sub.Unsubscribe())
+	require.NoError(t, nc.Flush())
+	ways, err := desk.Channels(ctx, "default")
+	require.NoError(t, err)
+	require.Nil(t, ways, "nobody is there")
+	answer := `{"channels":[{"type":"mail","addresses":2,"failing":1,"gone":0,"last_success":"2026-03-01T10:00:00Z"}]}`
+	sub, err = nc.Subscribe(subject.Alerts("default", wire.VerbExplain), func(m *nats.Msg) {
+		if string(m.Data) == `{"channels":true}` {
+			_ = m.Respond([]byte(answer))
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	ways, err = desk.Channels(ctx, "default")
+	require.NoError(t, err)
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	require.Equal(t, []wire.AlertChannel{{Type: "mail", Addresses: 2, Failing: 1, LastSuccess: &at}}, ways)
+	require.NoError(t, sub.Unsubscribe())
+	sub, err = nc.Subscribe(subject.Alerts("default", wire.VerbExplain), func(m *nats.Msg) { _ = m.Respond([]byte("[")) })
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	_, err = desk.Channels(ctx, "default")
+	require.ErrorContains(t, err, "cannot be read")
+	require.NoError(t, sub.Unsubscribe())
 	_, err = nc.Subscribe(subject.Alerts("default", wire.VerbExplain), func(*nats.Msg) {}) // it hangs
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())

@@ -29,7 +29,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/visit"
 )
 
-// Options wire a Door. Engine, Asker, History, NotifierListens, AlertsOf, Presence, Auth, Visits,
+// Options wire a Door. Engine, Asker, History, NotifierListens, AlertsOf, Channels, Presence, Auth, Visits,
 // Rules, Pushes, Logger, Web, Links and Hosts are required.
 type Options struct {
 	Engine api.Engine
@@ -42,6 +42,8 @@ type Options struct {
 	NotifierListens func(context.Context) (bool, error)
 	// AlertsOf tells what became of the alerts about the interaction of a key.
 	AlertsOf func(ctx context.Context, key string) (*wire.Alerts, error)
+	// Channels are those by which the notifier tells people; nil where it does not say.
+	Channels func(context.Context) ([]wire.AlertChannel, error)
 	// Presence passes on what people have before their eyes.
 	Presence *presence.Desk
 	Auth     *auth.Store

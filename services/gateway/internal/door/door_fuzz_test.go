@@ -46,6 +46,7 @@ func openDoor(f *testing.F, engine *fake, change ...func(*auth.Options)) (d *doo
 		DefaultCwd: "/home/ada", Tenant: "default", Pool: "agents", Limits: socket.Limits{Rate: 1e6, Burst: 1e6, Behind: time.Nanosecond},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+	o.Channels = func(context.Context) ([]wire.AlertChannel, error) { return nil, nil }
 	o.AlertsOf = func(_ context.Context, key string) (*wire.Alerts, error) {
 		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
 	}

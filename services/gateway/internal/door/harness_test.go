@@ -144,6 +144,7 @@ func newHouseOf(t *testing.T, store *auth.Store, change ...func(*door.Options)) 
 		Limits: socket.Limits{Tick: 5 * time.Millisecond, SignIn: patience},
 	}
 	o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+	o.Channels = func(context.Context) ([]wire.AlertChannel, error) { return nil, nil }
 	o.AlertsOf = func(_ context.Context, key string) (*wire.Alerts, error) {
 		return &wire.Alerts{Key: key, Notifier: wire.NotifierSilent, Deliveries: []wire.AlertDelivery{}}, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,41 @@ func TestServicesSayWhoStandsReady(t *testing.T) {
 			}
 		})
 	}
+	t.Run("by what people are told, and whether that works, is asked of a notifier that listens, seldom", func(t *testing.T) {
+		t.Parallel()
+		at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+		mail := []wire.AlertChannel{{Type: "mail", Addresses: 3, Failing: 1, LastSuccess: &at}}
+		var asked atomic.Int32
+		var away atomic.Bool
+		h := newHouse(t, func(o *door.Options) {
+			o.NotifierListens = func(context.Context) (bool, error) { return true, nil }
+			o.Channels = func(context.Context) ([]wire.AlertChannel, error) {
+				asked.Add(1)
+				if away.Load() {
+					return nil, errors.New("no answer")
+				}
+				return mail, nil
+			}
+		})
+		get := func() (got wire.Services) {
+			status, raw := h.get("/api/services")
+			require.Equal(t, http.StatusOK, status, string(raw))
+			require.NoError(t, json.Unmarshal(raw, &got))
+			return got
+		}
+		away.Store(true)
+		require.Empty(t, get().Channels, "what cannot be found out is not claimed")
+		away.Store(false)
+		require.Equal(t, mail, get().Channels)
+		require.Equal(t, mail, get().Channels)
+		require.EqualValues(t, 2, asked.Load())
+		none := newHouse(t, func(o *door.Options) {
+			o.NotifierListens = func(context.Context) (bool, error) { return false, nil }
+			o.Channels = func(context.Context) ([]wire.AlertChannel, error) { return mail, nil }
+		})
+		_, raw := none.get("/api/services")
+		require.NotContains(t, string(raw), "channels", "nobody is told by what no notifier uses")
+	})
 	t.Run("nobody is told without a session", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

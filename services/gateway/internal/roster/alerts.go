@@ -4,11 +4,13 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/banksman/banksman/pkg/wire"
 )
 
 // What is said of the notifier.
 const (
-	notifierListening = "listening"
+	NotifierListening = "listening"
 	notifierSilent    = "silent"
 	notifierUnknown   = "unknown"
 )
@@ -19,12 +21,33 @@ const (
 	alertsGap  = 100 * time.Millisecond
 )
 
-// Alerts remembers whether a notifier listens. One look serves whoever asks
-// meanwhile. The zero value is ready; its methods are safe for concurrent use.
+// channelsKept is how long what a notifier said of its channels serves all pages.
+const channelsKept = 10 * time.Second
+
+// Alerts remembers whether a notifier listens, and by what it tells people. One look
+// serves whoever asks meanwhile. The zero value is ready; its methods are safe for concurrent use.
 type Alerts struct {
 	mu   sync.Mutex
 	at   time.Time
 	said string
+
+	heard    time.Time // when channels was
+	channels []wire.AlertChannel
+}
+
+// Channels are those of the notifier by ask; nil where none said them, or that could
+// not be found out.
+func (a *Alerts) Channels(ctx context.Context, ask func(context.Context) ([]wire.AlertChannel, error)) []wire.AlertChannel {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.heard.IsZero() || time.Since(a.heard) > channelsKept {
+		list, err := ask(ctx)
+		if err != nil {
+			return nil
+		}
+		a.channels, a.heard = list, time.Now()
+	}
+	return a.channels
 }
 
 // State is listening, silent, or unknown where listens failed.
@@ -47,7 +70,7 @@ func look(ctx context.Context, listens func(context.Context) (bool, error)) stri
 		case err != nil:
 			return notifierUnknown
 		case here:
-			return notifierListening
+			return NotifierListening
 		case n == alertsLook:
 			return notifierSilent
 		}

@@ -248,7 +248,7 @@ func (l *lane) sent(next *ledger.Entry, receipt channel.Receipt, at time.Time) {
 
 // well and ill keep the channel's health; ill also says what kind a failure is.
 func (l *lane) well(ctx context.Context) {
-	if l.health.Good() {
+	if l.health.Good(l.e.Clock.Now()) {
 		l.e.Logger.InfoContext(ctx, "the channel works again", "channel", l.Name)
 	}
 }

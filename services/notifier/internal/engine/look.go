@@ -15,6 +15,9 @@ func (e *Engine) Channels() (metrics.Channels, int) {
 		default:
 			n.Working++
 		}
+		if at := l.health.Last(); at.After(n.Last) {
+			n.Last = at
+		}
 		out[l.Type] = n
 		l.mu.Lock()
 		for _, it := range l.due {

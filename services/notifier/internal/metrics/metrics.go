@@ -4,11 +4,14 @@ package metrics
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/banksman/banksman/pkg/metrics"
+	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 )
 
@@ -129,7 +132,28 @@ func (m *Metrics) UntoldSteps(n int) {
 }
 
 // Channels are the channels of a type, by how they do.
-type Channels map[string]struct{ Working, Failing, Gone int }
+type Channels map[string]Doing
+
+// Wire is how a gateway gets them: the types in order.
+func (c Channels) Wire() wire.AlertChannels {
+	out := wire.AlertChannels{Channels: []wire.AlertChannel{}}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		n := c[name]
+		ch := wire.AlertChannel{Type: name, Addresses: n.Working + n.Failing + n.Gone, Failing: n.Failing, Gone: n.Gone}
+		if !n.Last.IsZero() {
+			at := n.Last.UTC()
+			ch.LastSuccess = &at
+		}
+		out.Channels = append(out.Channels, ch)
+	}
+	return out
+}
+
+// Doing is how many do how, and when one of them last worked; zero: never.
+type Doing struct {
+	Working, Failing, Gone int
+	Last                   time.Time
+}
 
 // States of a socket by which presses come in.
 const (

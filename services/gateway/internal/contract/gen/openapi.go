@@ -293,7 +293,7 @@ func routes(b *book) []route {
 			}},
 			errs: []int{429},
 		},
-		{method: "GET", path: "/api/services", id: "services", doc: "Tells which runtimes can be started and whether a notifier listens.", ok: of[wire.Services](b)},
+		{method: "GET", path: "/api/services", id: "services", doc: "Tells which runtimes can be started, whether a notifier listens, and by which channels it tells people.", ok: of[wire.Services](b)},
 		{method: "GET", path: "/api/sessions", id: "listSessions", doc: "Lists the sessions with what waits in them.", ok: of[wire.SessionList](b)},
 		{method: "POST", path: "/api/sessions", id: "startSession", doc: "Starts a session.", body: start, ok: of[wire.SessionStarted](b)},
 		{method: "POST", path: "/api/demo", id: "startDemo", doc: "Starts a session that needs no model.", ok: of[wire.SessionStarted](b), errs: []int{400}},

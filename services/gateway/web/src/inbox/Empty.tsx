@@ -2,8 +2,8 @@ import { Bell, BellOff, FlaskConical, Inbox as InboxIcon } from "lucide-react";
 import { useEffect, useState } from "react";
 import { Receipt } from "../cards/Receipt";
 import { useNow } from "../cards/useNow";
-import { origin } from "../cards/words";
-import { cardState } from "@banksman/client";
+import { clock, origin } from "../cards/words";
+import { type AlertChannel, cardState } from "@banksman/client";
 import { useHelpers } from "../store/helpers";
 import { useApp, useAppState } from "../ui/context";
 import { Button, CopyButton, Problem } from "../ui/controls";
@@ -17,7 +17,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
   const app = useApp();
   const state = useAppState();
   const now = useNow(state.offset);
-  const { runtimes, notifier } = useHelpers();
+  const { runtimes, notifier, channels } = useHelpers();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const here = useHere();
@@ -60,7 +60,7 @@ export function Empty({ quiet }: { quiet: boolean }) {
           </p>
         )}
         {problem !== "" && <Problem className="mt-3 justify-center">The demo did not start: {problem}</Problem>}
-        {state.conn.status === "online" && notifier && <Alerts notifier={notifier} />}
+        {state.conn.status === "online" && notifier && <Alerts notifier={notifier} channels={channels} now={now} />}
         <div className="mx-auto mt-6 max-w-lg text-left">
           <p className="text-sm text-soft">Ask from any script or agent; the command waits for your answer:</p>
           <div className="mt-2 flex items-start gap-2 rounded-xl bg-code px-4 py-3 text-code-ink">
@@ -88,14 +88,29 @@ export function Empty({ quiet }: { quiet: boolean }) {
 }
 
 /** Whether anybody would be told who does not look at this page. */
-function Alerts({ notifier }: { notifier: string }) {
+function Alerts({ notifier, channels, now }: { notifier: string; channels: AlertChannel[] | undefined; now: number }) {
   const here = notifier === "listening";
   return (
     <p data-testid="alerts" data-notifier={notifier} className="mx-auto mt-3 flex max-w-md items-start justify-center gap-2 text-left text-sm text-soft">
       {here ? <Bell size={15} aria-hidden className="mt-0.5 flex-none" /> : <BellOff size={15} aria-hidden className="mt-0.5 flex-none" />}
-      <span>{words[notifier] ?? words.unknown} <a href="#/settings" className="font-medium text-accent underline-offset-2 hover:underline">A sound for this browser</a></span>
+      <span>{here && channels ? told(channels, now) : (words[notifier] ?? words.unknown)} <a href="#/settings" className="font-medium text-accent underline-offset-2 hover:underline">A sound for this browser</a></span>
     </p>
   );
+}
+
+/** By what people are told, and whether it works. */
+function told(channels: AlertChannel[], now: number): string {
+  const ways = channels.filter((c) => c.type !== "log");
+  if (ways.length === 0) return "A notifier is listening, and writes to its log only: nobody is alerted who does not look at this page.";
+  return `A notifier is listening. It alerts people by ${ways.map((c) => `${c.type === "decider" ? "services that decide" : c.type} (${does(c, now)})`).join(", ")}.`;
+}
+
+function does(c: AlertChannel, now: number): string {
+  const bad = c.failing + c.gone;
+  return [
+    bad === 0 ? "" : bad === c.addresses ? "does not work now" : `${bad} of ${c.addresses} do not work now`,
+    c.last_success ? `last sent ${clock(c.last_success, now)}` : "nothing sent since it started",
+  ].filter(Boolean).join(", ");
 }
 
 const words: Record<string, string> = {

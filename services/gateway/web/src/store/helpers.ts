@@ -12,6 +12,8 @@ export interface Helpers {
   runtimes: string[];
   /** Whether a notifier would tell anybody; undefined until the server said so. */
   notifier?: Services["notifier"];
+  /** By what it tells people; undefined where it did not say. */
+  channels?: Services["channels"];
 }
 
 /** Who stands ready beside the gateway: one look serves all who show it, and nobody looks where nobody does. */
@@ -83,7 +85,7 @@ function useBeside(beside: Beside | undefined, every: number): Services | undefi
 export function useHelpers(): Helpers {
   const { runtimes } = useAppState();
   const told = useBeside(useApp().beside, AGAIN);
-  return { runtimes: told?.runtimes ?? runtimes, notifier: told?.notifier };
+  return { runtimes: told?.runtimes ?? runtimes, notifier: told?.notifier, channels: told?.channels };
 }
 
 /** Whether a notifier listens; undefined where nobody knows, as in another page. */

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { screen, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
+import { at } from "../../packages/client/src/testing/fixtures";
 import { online } from "../testing/harness";
 import { mount } from "../testing/mount";
 
@@ -22,6 +23,17 @@ describe("shell", () => {
   ])("the empty inbox says whether anybody would be alerted: %s", async (notifier, words) => {
     const h = online();
     h.api.replies["GET /api/services"] = { runtimes: ["claude", "demo"], notifier };
+    mount(h);
+    expect(await screen.findByTestId("alerts")).toHaveTextContent(words);
+  });
+
+  it.each([
+    ["by what, and when it last worked", [{ type: "mail", addresses: 2, failing: 0, gone: 0, last_success: at(-60) }, { type: "slack", addresses: 1, failing: 0, gone: 0 }], /alerts people by mail \(last sent [^)]*\d\d:\d\d\), slack \(nothing sent since it started\)\./],
+    ["what does not work", [{ type: "mail", addresses: 3, failing: 1, gone: 1, last_success: at(-60) }, { type: "push", addresses: 1, failing: 1, gone: 0 }], /mail \(2 of 3 do not work now, last sent [^)]*\d\d:\d\d\), push \(does not work now, nothing sent since it started\)/],
+    ["a log alone alerts nobody", [{ type: "log", addresses: 1, failing: 0, gone: 0 }], /log only: nobody is alerted/],
+  ])("the empty inbox says by what people are alerted: %s", async (_, channels, words) => {
+    const h = online();
+    h.api.replies["GET /api/services"] = { runtimes: ["claude"], notifier: "listening", channels };
     mount(h);
     expect(await screen.findByTestId("alerts")).toHaveTextContent(words);
   });

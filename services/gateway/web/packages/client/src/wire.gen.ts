@@ -659,6 +659,31 @@ export interface Policy {
   edited?: string;
 }
 /**
+ * AlertChannel is how the addresses of one kind of channel do, as the notifier that was asked knows it since its start.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "AlertChannel".
+ */
+export interface AlertChannel {
+  /**
+   * for example mail
+   */
+  type: string;
+  /**
+   * how many it tells
+   */
+  addresses: number;
+  /**
+   * of them: the last attempt failed
+   */
+  failing: number;
+  /**
+   * of them: the receiver wants nothing any more
+   */
+  gone: number;
+  last_success?: Time;
+}
+/**
  * AlertClaim says that a recipient looks after an interaction: until then nobody else is told who was not told yet.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -2305,6 +2330,10 @@ export interface Services {
    * notifier is listening where a notifier would hear of a request, silent where none does, and unknown where that could not be found out.
    */
   notifier: string;
+  /**
+   * channels are those by which a notifier that listens tells people; absent where it did not say.
+   */
+  channels?: AlertChannel[];
 }
 /**
  * SessionList is the state of all sessions at cursor.
