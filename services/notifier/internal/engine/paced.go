@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
@@ -435,7 +436,9 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 			earlier = items[0].rec.Earlier
 		}
 		send, cancel := context.WithTimeout(ctx, sendLimit)
+		send, span := l.span(send, items)
 		receipt, err := l.send(send, *b.Alert, earlier)
+		span.Sent(l.Type, err)
 		cancel()
 		if failure = err; failure == nil {
 			at := e.Clock.Now().UTC()
@@ -476,6 +479,24 @@ func (l *lane) carry(ctx context.Context, p *ledger.Pace, items []*task) error {
 	p.Batch = nil
 	_, err := l.keep(ctx, p)
 	return err
+}
+
+// span is that of one message for all of items: in the trace of the first that has one,
+// linked with those of the others.
+func (l *lane) span(ctx context.Context, items []*task) (_ context.Context, span *trace.Span) {
+	for _, it := range items {
+		at := trace.Parse(it.rec.Trace, "")
+		if !trace.Of(ctx).IsZero() {
+			span.Link(at)
+			continue
+		}
+		ref := it.rec.Key.Ref
+		if len(items) > 1 {
+			ref = subject.Ref{}
+		}
+		ctx, span = l.e.Tracer.Join(at.In(ctx), trace.Notify, ref)
+	}
+	return ctx, span
 }
 
 // failed deals with an attempt that did not succeed. A single delivery is free
