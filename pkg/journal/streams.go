@@ -2,6 +2,7 @@ package journal
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/banksman/banksman/pkg/hitl"
@@ -161,6 +162,19 @@ func (c Config) streams() []spec {
 		}
 	}
 	return all
+}
+
+// Streams names all streams, those of buckets included.
+func Streams() []string { return slices.Sorted(maps.Keys(defaultMaxBytes)) }
+
+// Refusing names the streams that take nothing more when they are full.
+func Refusing() (names []string) {
+	for _, s := range (Config{}).streams() {
+		if s["discard"] == "new" {
+			names = append(names, s.name())
+		}
+	}
+	return names
 }
 
 // open lists the fields of a stream that Config leaves open.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,6 +47,35 @@ func TestDoctorOfDamagedFiles(t *testing.T) {
 	damage(tm.creds("gateway.json"), strings.Replace(string(raw), seed[1], seed[1][:40], 1), "seed", "put back a copy of it")
 	out, _ := tm.run("doctor", "--data", tm.data)
 	require.NotContains(t, out, seed[1][:40])
+}
+
+// What doctor says of a full stream or bucket, or of a pool that is missing, mends it.
+func TestDoctorsFixesOfStreamsMendThem(t *testing.T) {
+	t.Parallel()
+	tm := newTeam(t)
+	js := tm.provisioner()
+	for name, subject := range map[string]string{"HITL_MAILBOX": "hitl.box.default.cli.id.req", "KV_hitl_push": "$KV.hitl_push.ada"} {
+		_, err := js.Publish(t.Context(), subject, make([]byte, 10_000))
+		require.NoError(t, err)
+		tm.alter(name, func(c *jetstream.StreamConfig) { c.MaxBytes = 11_000 })
+		tm.finds("store", name+" is 9", "--stream-mib "+name+"=MIB")
+		tm.mends("store", "--stream-mib", name+"=2")
+	}
+	out, code := tm.run("creds", "--data", tm.data, "--owner", "ci", "--owner", "team/ci")
+	require.Zero(t, code, out)
+	tm.finds("streams", "consumer team-ci of HITL_WORK is missing", "banksman creds --provision")
+	tm.mends("streams")
+}
+
+// mends runs the fix, after which doctor has nothing to say of it.
+func (tm *team) mends(check string, flags ...string) {
+	tm.t.Helper()
+	out, code := tm.run(append([]string{"creds", "--data", tm.data, "--provision"}, flags...)...)
+	require.Zero(tm.t, code, out)
+	_, found := tm.doctor()
+	for _, f := range found {
+		require.NotEqual(tm.t, check, f.Check, "%+v", f)
+	}
 }
 
 // With the command line's credential alone: whether a gateway answers, and the agent's

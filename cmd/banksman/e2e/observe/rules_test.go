@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/banksman/banksman/pkg/journal"
 )
 
 func promtool(t *testing.T, args ...string) string {
@@ -201,6 +203,18 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 	} {
 		require.NotEmpty(t, strangers(known, bad), bad)
 	}
+}
+
+// Whatever refuses when it is full is looked at before, and nothing else, which makes
+// room for itself.
+func TestEveryStreamThatRefusesIsWatched(t *testing.T) {
+	t.Parallel()
+	m := regexp.MustCompile(`stream=~"([^"]*)"`).FindStringSubmatch(alerts(t)["BanksmanStreamNearlyFull"])
+	require.NotNil(t, m)
+	require.ElementsMatch(t, journal.Refusing(), strings.Split(m[1], "|"))
+	require.Contains(t, journal.Refusing(), "HITL_MAILBOX")
+	require.Contains(t, journal.Refusing(), "KV_hitl_push")
+	require.NotContains(t, journal.Refusing(), "KV_hitl_tickets")
 }
 
 // strangers are what an expression names and nothing has.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
+	"github.com/banksman/banksman/cmd/banksman/internal/plan"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/journal/epoch"
@@ -75,9 +77,8 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 		if !ok || err != nil || mib < 1 {
 			return errors.New("want STREAM=MIB, for example HITL_DECISIONS=16384")
 		}
-		streams := []string{journal.Requests, journal.Decisions, journal.Events, journal.Transcripts, journal.Work}
-		if !slices.Contains(streams, name) {
-			return fmt.Errorf("%s is none of %s", name, strings.Join(streams, ", "))
+		if !slices.Contains(journal.Streams(), name) {
+			return fmt.Errorf("%s is none of %s", name, strings.Join(journal.Streams(), ", "))
 		}
 		sizes[name] = mib << 20
 		return nil
@@ -90,8 +91,16 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 		}
 		return cli.ExitError
 	}
-	if *keep < 0 {
-		fmt.Fprintln(stderr, "banksman creds: --keep-days: is negative")
+	if *keep < 0 || *keep > maxKeep {
+		fmt.Fprintf(stderr, "banksman creds: --keep-days: want 0 to %d\n", maxKeep)
+		return cli.ExitError
+	}
+	if *replicas < 0 {
+		fmt.Fprintln(stderr, "banksman creds: --replicas: is negative")
+		return cli.ExitError
+	}
+	if idle := withoutProvision(fs); !*provision && len(idle) > 0 {
+		fmt.Fprintf(stderr, "banksman creds: --provision is missing: without it %s would do nothing\n", strings.Join(idle, ", "))
 		return cli.ExitError
 	}
 	if fs.NArg() > 0 {
@@ -108,11 +117,9 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	plan.Durability = natsd.Durability(*durability)
 	plan.URLs = urls
 	plan.Owners = []natsd.Owner{{Name: "agents", Pool: true}, {Name: "cli", Caller: true}}
-	pools := []journal.Pool{{Tenant: bus.DefaultTenant, Pool: "agents"}}
 	for _, o := range owners {
 		tenant, name := split(o)
 		plan.Owners = append(plan.Owners, natsd.Owner{Tenant: tenant, Name: name, Pool: true, Caller: true})
-		pools = append(pools, journal.Pool{Tenant: tenant, Pool: name})
 	}
 	for _, c := range callers {
 		tenant, name := split(c)
@@ -124,9 +131,8 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	}
 	fmt.Fprintf(stdout, "configuration: %s\ncredentials:   %s/creds\n", natsd.ConfigFile(plan.Dir), plan.Dir)
 	if *provision {
-		if err := Provision(ctx, plan.Dir, nil, journal.Config{
-			Replicas: *replicas, Pools: pools, MaxBytes: sizes, RecordAge: time.Duration(*keep) * 24 * time.Hour,
-		}); err != nil {
+		cfg := journal.Config{Replicas: *replicas, MaxBytes: sizes, RecordAge: time.Duration(*keep) * 24 * time.Hour}
+		if err := Provision(ctx, plan.Dir, nil, cfg); err != nil {
 			fmt.Fprintln(stderr, "banksman creds: make the streams:", err)
 			return 1
 		}
@@ -141,9 +147,29 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	return 0
 }
 
+// maxKeep is a hundred years, in days: the server's ages have room for more, but not for all.
+const maxKeep = 36500
+
+// withoutProvision names the flags that were given and say something of streams.
+func withoutProvision(fs *flag.FlagSet) (given []string) {
+	fs.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"keep-days", "stream-mib", "restored", "replicas"}, f.Name) {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	return given
+}
+
 // Provision makes what is missing of the streams, with the provisioner's
-// credential below dir. urls, where given, replace the file's.
+// credential below dir, and the pools and tenants that the plan there has besides
+// those of cfg. urls, where given, replace the file's.
 func Provision(ctx context.Context, dir string, urls []string, cfg journal.Config, opts ...nats.Option) error {
+	p, err := plan.Read(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	cfg.Tenants = append(cfg.Tenants, p.Streams().Tenants...)
+	cfg.Pools = append(cfg.Pools, p.Streams().Pools...)
 	nc, err := provisioner(dir, urls, opts...)
 	if err != nil {
 		return err

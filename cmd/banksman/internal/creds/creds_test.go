@@ -146,6 +146,11 @@ func TestCredsRefuses(t *testing.T) {
 		"an address that is not": {[]string{"--url", "http://x"}, 1, `urls[0]`},
 		"what nobody knows":      {[]string{"--owners", "x"}, 2, `owners`},
 		"a word too much":        {[]string{"everything"}, 2, `everything`},
+		"streams, and not made": {
+			[]string{"--keep-days", "3650", "--stream-mib", "HITL_DECISIONS=9000", "--replicas", "3", "--restored"},
+			2,
+			`--provision is missing: without it --keep-days, --replicas, --restored, --stream-mib would do nothing`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -259,15 +264,55 @@ func TestCredsProvisions(t *testing.T) {
 	require.Contains(t, string(m.Data), fmt.Sprintf(`"max_bytes":%d`, 9000<<20))
 	require.Contains(t, string(m.Data), fmt.Sprintf(`"max_age":%d`, 400*24*time.Hour))
 	require.Contains(t, string(m.Data), `"num_replicas":1`)
-	for _, args := range [][]string{{"--stream-mib", "HITL_NONE=5"}, {"--stream-mib", "HITL_EVENTS"}, {"--stream-mib", "HITL_EVENTS=0"}, {"--keep-days", "-1"}} {
-		code, _, _ = run(t, dir, args...)
+	for want, args := range map[string][]string{
+		"HITL_NONE is none of": {"--stream-mib", "HITL_NONE=5"}, "for example": {"--stream-mib", "HITL_EVENTS"},
+		"want STREAM=MIB": {"--stream-mib", "HITL_EVENTS=0"}, "--keep-days: want": {"--keep-days", "-1"},
+		"want 0 to 36500": {"--keep-days", "200000"}, "--replicas: is negative": {"--replicas", "-1"},
+	} {
+		code, _, errs = run(t, dir, append(args, "--provision")...)
 		require.NotZero(t, code, args)
+		require.Contains(t, errs, want)
+	}
+	// Every stream and bucket that can be full can be made larger.
+	for _, name := range journal.Refusing() {
+		mustRun(t, dir, "--provision", "--stream-mib", name+"=3000")
+		m, err = nc.Request("$JS.API.STREAM.INFO."+name, nil, patience)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), fmt.Sprintf(`"max_bytes":%d`, 3000<<20), name)
 	}
 
 	require.NoError(t, os.Rename(filepath.Join(dir, "creds", "provisioner.json"), filepath.Join(t.TempDir(), "safe.json")))
 	code, _, errs = run(t, dir, "--provision")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "provisioner.json")
+}
+
+// An owner that was added while no server ran has its pool as soon as the streams are
+// made, and so have all of them after the streams came back from nothing.
+func TestProvisionMakesThePoolsOfThePlan(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	mustRun(t, dir, "--port", "-1", "--owner", "ci", "--caller", "other/bot")
+	mustRun(t, dir, "--owner", "team/ci")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	srv, err := natsd.Start(ctx, natsd.StartOptions{ConfigFile: natsd.ConfigFile(dir)})
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	mustRun(t, dir, "--provision")
+	gw := load(t, dir, "gateway.json")
+	auth, err := gw.Auth()
+	require.NoError(t, err)
+	closed := make(chan struct{})
+	nc, err := nats.Connect(gw.URLs[0], auth, nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	require.NoError(t, err)
+	defer func() {
+		nc.Close()
+		<-closed
+	}()
+	require.NoError(t, journal.Check(ctx, nc, journal.Config{Tenants: []string{"other"}, Pools: []journal.Pool{
+		{Tenant: "default", Pool: "agents"}, {Tenant: "default", Pool: "ci"}, {Tenant: "team", Pool: "ci"},
+	}}))
 }
 
 func TestRotateCommand(t *testing.T) {

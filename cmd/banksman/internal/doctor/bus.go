@@ -161,7 +161,7 @@ func (p *patient) jetStream(ctx context.Context, l *line) bool {
 func (p *patient) streams(ctx context.Context, l *line) {
 	bounded, cancel := context.WithTimeout(ctx, 4*limit)
 	defer cancel()
-	err := journal.Check(bounded, l.Conn, p.plan.streams())
+	err := journal.Check(bounded, l.Conn, p.plan.Streams())
 	switch {
 	case errors.Is(err, journal.ErrDrift) && strings.Contains(err.Error(), "missing"):
 		p.bad(checkStreams, "make them: banksman creds --provision", "%v", err)
@@ -177,9 +177,7 @@ func (p *patient) streams(ctx context.Context, l *line) {
 		p.ok(checkStreams, "all are there, with the limits that make the guarantees")
 	}
 	fullest, worst := "", 0.0
-	for _, name := range []string{
-		journal.Requests, journal.Decisions, "KV_" + journal.SessionsBucket, "KV_" + journal.UsersBucket, "KV_" + journal.RulesBucket,
-	} {
+	for _, name := range journal.Refusing() {
 		var info struct {
 			Config struct {
 				MaxBytes float64 `json:"max_bytes"`
@@ -201,7 +199,7 @@ func (p *patient) streams(ctx context.Context, l *line) {
 			fullest, worst = name, used
 		}
 		if used > full {
-			p.bad(checkStore, "provision it larger (banksman creds --provision --stream-mib STREAM=MIB), or wait until its entries expire; docs/operations.md says what happens when it is full",
+			p.bad(checkStore, "provision it larger (banksman creds --provision --stream-mib "+name+"=MIB), or wait until its entries expire; docs/operations.md says what happens when it is full",
 				"%s is %.0f %% full (%.0f of %.0f MiB)", name, 100*used, info.State.Bytes/(1<<20), info.Config.MaxBytes/(1<<20))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
+	"github.com/banksman/banksman/cmd/banksman/internal/plan"
 )
 
 const usage = `usage: banksman doctor [flags]
@@ -153,7 +154,7 @@ type patient struct {
 	options
 	*Report
 	log   *slog.Logger
-	plan  plan
+	plan  plan.Plan
 	built map[string][]string // programs by version
 }
 

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,30 +11,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/banksman/banksman/cmd/banksman/internal/plan"
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/bus/credential"
-	"github.com/banksman/banksman/pkg/journal"
 	"github.com/banksman/banksman/pkg/metrics"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/services/notifier"
 )
-
-// plan is the part of a data directory's plan that says what there must be.
-type plan struct {
-	StoreDir string        `json:"store_dir"`
-	Tenants  []string      `json:"tenants"`
-	Owners   []natsd.Owner `json:"owners"`
-}
-
-func (p plan) streams() journal.Config {
-	c := journal.Config{Tenants: p.Tenants}
-	for _, o := range p.Owners {
-		if o.Pool {
-			c.Pools = append(c.Pools, journal.Pool{Tenant: o.Tenant, Pool: o.Name})
-		}
-	}
-	return c
-}
 
 // fewBytes is what a large disk may have left before it counts as nearly full.
 const fewBytes = 8 << 30
@@ -47,16 +29,12 @@ func (p *patient) files() {
 		p.bad(check, "name the data directory with --data, or start banksman up once", "there is no data directory at %s", p.data)
 		return
 	}
-	dir := filepath.Dir(natsd.ConfigFile(p.data))
-	if raw, err := os.ReadFile(filepath.Join(dir, "plan.json")); err == nil {
-		var file struct{ Plan plan }
-		err := json.Unmarshal(raw, &file)
-		if p.plan = file.Plan; err != nil {
-			p.bad(check, "put back a copy of it", "%s cannot be read: %v", filepath.Join(dir, "plan.json"), err)
-		}
+	var err error
+	if p.plan, err = plan.Read(p.data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.bad(check, "make it readable for you, or put back a copy of it", "%v", err)
 	}
 	secret, _ := filepath.Glob(p.creds("*.json")) // the pattern is good
-	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), filepath.Join(dir, "plan.json"))
+	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), plan.File(p.data))
 	for _, f := range []string{p.notify, p.keyFile} {
 		if f != "" {
 			secret = append(secret, f)
@@ -80,7 +58,7 @@ func (p *patient) files() {
 	if n > 0 {
 		p.ok(check, "%d files with secrets were looked at", n)
 	}
-	store := cmp.Or(p.plan.StoreDir, filepath.Join(dir, "store"))
+	store := cmp.Or(p.plan.StoreDir, filepath.Join(filepath.Dir(natsd.ConfigFile(p.data)), "store"))
 	free, size := metrics.Room(store)
 	switch {
 	case size == 0:

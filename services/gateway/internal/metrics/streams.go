@@ -46,11 +46,7 @@ func (l streamLooker) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), streamLimit)
 	defer cancel()
 	ok := 1.0
-	for _, name := range []string{
-		journal.Requests, journal.Mailbox, journal.Decisions, journal.Events, journal.Transcripts, journal.Work,
-		"KV_" + journal.SessionsBucket, "KV_" + journal.UsersBucket, "KV_" + journal.RulesBucket, "KV_" + journal.TicketsBucket,
-		"KV_" + journal.PushBucket,
-	} {
+	for _, name := range journal.Streams() {
 		if err := l.stream(ctx, name, c); err != nil {
 			ok = 0
 			break // the others would only wait for the same server
