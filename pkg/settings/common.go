@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/banksman/banksman/pkg/status"
 	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/pkg/trace"
 )
@@ -39,6 +40,11 @@ func (s *Set) Common(level slog.Level) *Common {
 func (c *Common) Log(w io.Writer) (*slog.Logger, error) {
 	if err := telemetry.Check(c.Traces); err != nil {
 		return nil, err
+	}
+	if c.Status != "" {
+		if err := status.CheckAddr(c.Status); err != nil {
+			return nil, fmt.Errorf("-status: %w", err)
+		}
 	}
 	o := &slog.HandlerOptions{Level: c.level}
 	switch c.format {

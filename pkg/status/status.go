@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -29,9 +30,28 @@ type Server struct {
 	http     *http.Server
 }
 
+// CheckAddr reports what is wrong with an address to listen on, as far as that shows
+// without listening.
+func CheckAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%q: want host:port", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: %q is not a port", addr, port)
+	}
+	if strings.ContainsAny(host, " \t/@?#*") {
+		return fmt.Errorf("%q: %q is neither an address nor the name of a host", addr, host)
+	}
+	return nil
+}
+
 // Listen takes the address, so that one that is in use is an error at the start.
 // Run or Close gives it up again.
 func Listen(addr string, o Options) (*Server, error) {
+	if err := CheckAddr(addr); err != nil {
+		return nil, fmt.Errorf("-status: %w", err)
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("-status: %w", err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,30 +105,34 @@ type Agent struct {
 	counts *metrics.Metrics
 }
 
+// Validate reports what New would refuse of a worker with this credential before it
+// touches anything. What a flag sets goes by that name.
+func (o *Options) Validate(cred *bus.Credentials) error {
+	switch {
+	case cred.Role != bus.RoleOwner:
+		return fmt.Errorf("-creds: they are those of a %s, want an owner's", cred.Role)
+	case o.Tenant != "" && o.Tenant != cred.Tenant:
+		return fmt.Errorf("Tenant: is %q, the credential is for %q", o.Tenant, cred.Tenant)
+	case o.Pool != "" && o.Pool != cred.Name:
+		return fmt.Errorf("Pool: is %q, the credential is for %q", o.Pool, cred.Name)
+	case o.DataDir == "":
+		return errors.New("-data: missing")
+	case o.DefaultCwd != "" && !filepath.IsAbs(o.DefaultCwd):
+		return fmt.Errorf("-cwd: %q is not absolute", o.DefaultCwd)
+	}
+	return nil
+}
+
 // New checks the options and takes the data directory. Run gives it up again.
 func New(o Options) (*Agent, error) {
-	switch {
-	case o.Client == nil:
+	if o.Client == nil {
 		return nil, errors.New("agent: Client: missing")
-	case o.DataDir == "":
-		return nil, errors.New("agent: DataDir: missing")
 	}
 	cred := o.Client.Credentials()
-	if cred.Role != bus.RoleOwner {
-		return nil, fmt.Errorf("agent: Client: has the role %s, a worker needs %s", cred.Role, bus.RoleOwner)
+	if err := o.Validate(cred); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
 	}
-	if o.Tenant != "" && o.Tenant != cred.Tenant {
-		return nil, fmt.Errorf("agent: Tenant: is %q, the credential is for %q", o.Tenant, cred.Tenant)
-	}
-	if o.Pool == "" {
-		o.Pool = cred.Name
-	}
-	if o.Pool != cred.Name {
-		return nil, fmt.Errorf("agent: Pool: is %q, the credential is for %q", o.Pool, cred.Name)
-	}
-	if o.DefaultCwd != "" && !filepath.IsAbs(o.DefaultCwd) {
-		return nil, fmt.Errorf("agent: DefaultCwd: %q is not absolute", o.DefaultCwd)
-	}
+	o.Pool = cmp.Or(o.Pool, cred.Name)
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -107,10 +107,10 @@ func TestNew_RefusesWhatCannotWork(t *testing.T) {
 		o          agent.Options
 	}{
 		{"no client", "Client: missing", agent.Options{DataDir: t.TempDir()}},
-		{"no data directory", "DataDir: missing", agent.Options{Client: client}},
+		{"no data directory", "-data: missing", agent.Options{Client: client}},
 		{"another pool", "Pool: ", agent.Options{Client: client, DataDir: t.TempDir(), Pool: "other"}},
 		{"another tenant", "Tenant: ", agent.Options{Client: client, DataDir: t.TempDir(), Tenant: "other"}},
-		{"a relative directory", "DefaultCwd: ", agent.Options{Client: client, DataDir: t.TempDir(), DefaultCwd: "here"}},
+		{"a relative directory", "-cwd: ", agent.Options{Client: client, DataDir: t.TempDir(), DefaultCwd: "here"}},
 		{"a data directory in use", "another worker uses this data directory", agent.Options{Client: client, DataDir: s.Data}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

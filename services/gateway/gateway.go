@@ -43,6 +43,7 @@ import (
 	"github.com/banksman/banksman/services/gateway/internal/metrics"
 	"github.com/banksman/banksman/services/gateway/internal/policy"
 	"github.com/banksman/banksman/services/gateway/internal/presence"
+	"github.com/banksman/banksman/services/gateway/internal/projection"
 	"github.com/banksman/banksman/services/gateway/internal/pushes"
 	"github.com/banksman/banksman/services/gateway/internal/quota"
 	"github.com/banksman/banksman/services/gateway/internal/rulebook"
@@ -55,6 +56,14 @@ import (
 
 // DefaultAddr is where a gateway listens that is not told otherwise.
 const DefaultAddr = "127.0.0.1:8080"
+
+// DefaultOrphanAfter is how long a worker may be silent unless somebody says otherwise,
+// MinOrphanAfter what people may say: with less, a heartbeat that is late could end what
+// a live worker asks.
+const (
+	DefaultOrphanAfter = 5 * time.Minute
+	MinOrphanAfter     = projection.UnreachableAge
+)
 
 // Options wire a Gateway. Only Credentials is required.
 type Options struct {
@@ -84,7 +93,7 @@ type Options struct {
 	// Web is the built web app; default is the one built into this module.
 	Web fs.FS
 	// OrphanAfter is how long a worker may be silent before what it asked
-	// counts as orphaned; 0 takes the default of 5 min.
+	// counts as orphaned; 0 takes DefaultOrphanAfter.
 	OrphanAfter time.Duration
 	// Tenant and Pool are where sessions start that name none; default
 	// "default" and "agents".
@@ -163,11 +172,8 @@ func New(ctx context.Context, o Options) (g *Gateway, err error) {
 	if o.Credentials == nil {
 		return g, errors.New("gateway: no credentials")
 	}
-	if o.Credentials.Role != bus.RoleGateway {
-		return g, fmt.Errorf("gateway: the credentials are those of a %s, want a gateway's", o.Credentials.Role)
-	}
 	if err := g.bind(ctx, &o); err != nil {
-		return g, err
+		return g, fmt.Errorf("gateway: %w", err)
 	}
 	ring := credential.NewKeyring(o.Credentials, g.log)
 	if _, _, err := ring.Signer(); err != nil {
@@ -273,6 +279,7 @@ func (o *Options) setDefaults() {
 	o.Addr = cmp.Or(o.Addr, DefaultAddr)
 	o.Tenant = cmp.Or(o.Tenant, bus.DefaultTenant)
 	o.Pool = cmp.Or(o.Pool, "agents")
+	o.OrphanAfter = cmp.Or(o.OrphanAfter, DefaultOrphanAfter)
 	if o.Quota == nil {
 		q := DefaultQuota()
 		o.Quota = &q
@@ -289,80 +296,23 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// bind listens, and refuses an address that others could reach without TLS.
+// bind checks the options and listens.
 func (g *Gateway) bind(ctx context.Context, o *Options) error {
-	var err error
-	if o.BaseURL != "" {
-		if g.base, err = parseBase(o.BaseURL); err != nil {
-			return err
-		}
+	said, err := o.read()
+	if err != nil {
+		return err
 	}
-	for i, text := range o.Origins {
-		if o.Origins[i], err = parseOrigin(text); err != nil {
-			return err
-		}
-	}
-	if g.proxies, err = forwarded.Parse(o.TrustedProxies); err != nil {
-		return fmt.Errorf("gateway: trusted proxy: %w", err)
-	}
-	addr := o.Addr
-	if g.listen != nil {
-		addr = g.listen.Addr().String()
-	}
-	if !loopback(addr) {
-		if !o.AllowRemote {
-			return fmt.Errorf("gateway: %s is no loopback address, and others would reach it without TLS: "+
-				"listen on 127.0.0.1, or allow remote access behind a TLS proxy and give its https base URL", addr)
-		}
-		if g.base == nil || g.base.Scheme != "https" {
-			return errors.New("gateway: remote access needs a base URL that begins with https://")
-		}
-	}
+	g.base, g.proxies, o.Origins = said.base, said.proxies, said.origins
 	if g.listen == nil {
 		var lc net.ListenConfig
-		if g.listen, err = lc.Listen(ctx, "tcp", addr); err != nil {
-			return fmt.Errorf("gateway: %w", err)
+		if g.listen, err = lc.Listen(ctx, "tcp", o.Addr); err != nil {
+			return err
 		}
 	}
 	if g.base == nil {
 		g.base = &url.URL{Scheme: "http", Host: g.listen.Addr().String()}
 	}
 	return nil
-}
-
-func parseBase(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("gateway: base URL %q: want http(s)://host[:port]", text)
-	}
-	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("gateway: base URL %q: only scheme, host and port are possible", text)
-	}
-	u.Path = ""
-	return u, nil
-}
-
-// parseOrigin takes an origin as browsers send it. Plain http is for pages of
-// this machine: another's could be changed on the way, and a token with it.
-func parseOrigin(text string) (string, error) {
-	u, err := url.Parse(text)
-	bad := err != nil || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil
-	if bad || strings.ContainsAny(u.Host, `*?[]\`) {
-		return "", fmt.Errorf("gateway: origin %q: want https://host[:port]", text)
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(net.JoinHostPort(u.Hostname(), "0"))) {
-		return "", fmt.Errorf("gateway: origin %q: want https, or http on 127.0.0.1 or localhost", text)
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Host), nil
-}
-
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // hosts are the names by which this machine's own browser reaches the listener.

@@ -47,5 +47,5 @@ func TestTheRecordSaysFromWhereThroughAProxy(t *testing.T) {
 	o := s.options()
 	o.TrustedProxies = []string{"10.0.0.0/40"}
 	_, err := gateway.New(t.Context(), o)
-	require.ErrorContains(t, err, `trusted proxy: "10.0.0.0/40" is no address`)
+	require.ErrorContains(t, err, `-trusted-proxy: "10.0.0.0/40" is no address`)
 }

@@ -119,12 +119,9 @@ func New(ctx context.Context, o Options) (*Notifier, error) {
 	if o.Credentials == nil {
 		return nil, errors.New("notifier: Credentials: missing")
 	}
-	if o.Credentials.Role != bus.RoleNotifier {
-		return nil, fmt.Errorf("notifier: Credentials: have the role %s, this service needs %s", o.Credentials.Role, bus.RoleNotifier)
-	}
-	base, err := baseURL(o.BaseURL)
+	base, err := o.read()
 	if err != nil {
-		return nil, fmt.Errorf("notifier: BaseURL: %w", err)
+		return nil, fmt.Errorf("notifier: %w", err)
 	}
 	policy, err := o.Config.policy()
 	if err != nil {
@@ -240,6 +237,26 @@ func eventSource(base, tenant string) string {
 }
 
 // baseURL checks and trims the address that links begin with.
+// Validate reports what New would refuse without asking anybody, by the name of the
+// flag. Credentials that are not there yet are left out.
+func (o *Options) Validate() error {
+	if _, err := o.read(); err != nil {
+		return err
+	}
+	return o.Config.Validate()
+}
+
+// read is the address of the web interface, once what else a flag says is checked.
+func (o *Options) read() (base string, err error) {
+	if c := o.Credentials; c != nil && c.Role != bus.RoleNotifier {
+		return "", fmt.Errorf("-creds: they are those of a %s, want a notifier's", c.Role)
+	}
+	if base, err = baseURL(o.BaseURL); err != nil {
+		return "", fmt.Errorf("-base-url: %w", err)
+	}
+	return base, nil
+}
+
 func baseURL(s string) (string, error) {
 	if s == "" {
 		return "", nil

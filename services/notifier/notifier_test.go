@@ -500,9 +500,9 @@ func TestNewRefuses(t *testing.T) {
 		o          notifier.Options
 	}{
 		{"no credential", "Credentials: missing", notifier.Options{}},
-		{"another role", "needs notifier", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleGateway}}},
-		{"a relative base", "BaseURL", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "/x"}},
-		{"a base with a password", "BaseURL", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "https://a:b@c"}},
+		{"another role", "want a notifier's", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleGateway}}},
+		{"a relative base", "-base-url", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "/x"}},
+		{"a base with a password", "-base-url", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "https://a:b@c"}},
 		{"pushes that lead inside", "is for pushes only where", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "https://c.example", Config: inside}},
 		{"pushes of nowhere", "is for pushes only where", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier, Tenant: "default"}, Config: inside}},
 		{"pushes that lead to a page on loopback", "seed: ", notifier.Options{Credentials: &bus.Credentials{Role: bus.RoleNotifier}, BaseURL: "http://127.0.0.1:8080", Config: inside}},

@@ -52,8 +52,10 @@ func set(a *Agent) (fs *settings.Set, finish func(stderr io.Writer) error) {
 		if a.Credentials, err = bus.LoadCredentials(*creds); err != nil {
 			return fmt.Errorf("-creds: %w", err)
 		}
-		a.Logger, err = a.Log(stderr)
-		return err
+		if a.Logger, err = a.Log(stderr); err != nil {
+			return err
+		}
+		return a.Validate(a.Credentials)
 	}
 }
 

@@ -39,7 +39,7 @@ func set(g *Gateway) (fs *settings.Set, finish func(stderr io.Writer) error) {
 		return nil
 	})
 	fs.DurationVar(&o.Drain, "drain", 0, "how long to serve on after SIGTERM while /readyz says 503, so that a proxy sends people elsewhere first")
-	fs.DurationVar(&o.OrphanAfter, "orphan-after", 0, "`time` of a worker's silence after which its requests are orphaned (default 5m)")
+	fs.DurationVar(&o.OrphanAfter, "orphan-after", gateway.DefaultOrphanAfter, "`time` of a worker's silence after which its requests are orphaned, 15s at least")
 	fs.StringVar(&o.Tenant, "tenant", "", "`tenant` of sessions started here (default \"default\")")
 	fs.StringVar(&o.Pool, "pool", "", "`pool` of workers that sessions start on (default \"agents\")")
 	fs.StringVar(&o.DefaultCwd, "cwd", "", "`directory` of sessions that name none")
@@ -77,8 +77,13 @@ func set(g *Gateway) (fs *settings.Set, finish func(stderr io.Writer) error) {
 		if o.Credentials, err = bus.LoadCredentials(*creds); err != nil {
 			return fmt.Errorf("-creds: %w", err)
 		}
-		o.Logger, err = g.Log(stderr)
-		return err
+		if o.Logger, err = g.Log(stderr); err != nil {
+			return err
+		}
+		if o.OrphanAfter < gateway.MinOrphanAfter {
+			return fmt.Errorf("-orphan-after: %s is less than %s, in which a live worker is heard for sure", o.OrphanAfter, gateway.MinOrphanAfter)
+		}
+		return o.Validate()
 	}
 }
 

@@ -37,8 +37,10 @@ func set(n *Notifier) (fs *settings.Set, finish func(stderr io.Writer) error) {
 				return fmt.Errorf("-config: %w", err)
 			}
 		}
-		n.Logger, err = n.Log(stderr)
-		return err
+		if n.Logger, err = n.Log(stderr); err != nil {
+			return err
+		}
+		return n.Validate()
 	}
 }
 

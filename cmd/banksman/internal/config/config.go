@@ -57,11 +57,7 @@ func Command(_ context.Context, args []string, stdio cli.Stdio) int {
 // checks read the settings of each program, as the program does.
 var checks = map[string]func(args, environ []string, stdio cli.Stdio) error{
 	"up": func(args, environ []string, stdio cli.Stdio) error {
-		o, err := up.Parse(args, environ, stdio)
-		if err != nil || o.Webhooks == "" {
-			return err
-		}
-		_, err = notifier.LoadConfig(o.Webhooks)
+		_, err := up.Parse(args, environ, stdio)
 		return err
 	},
 	"gateway": func(args, environ []string, _ cli.Stdio) error {

@@ -8,12 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/banksman/banksman/cmd/banksman/internal/cli"
 	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/settings"
-	"github.com/banksman/banksman/pkg/telemetry"
 	"github.com/banksman/banksman/pkg/trace"
 	"github.com/banksman/banksman/services/agent"
 	"github.com/banksman/banksman/services/gateway"
@@ -43,7 +41,7 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 	fs.StringVar(&o.TestLogin, "test-login", "", "write a session token that can decide into this `file`: for unattended tests only")
 	fs.StringVar(&o.Claude, "claude", "", "`path` of the Claude Code CLI (default: found when a session starts)")
 	fs.DurationVar(&o.AskTimeout, "ask-timeout", agent.DefaultAskTimeout, "how long people have to answer what a session asks; 0: no limit")
-	fs.DurationVar(&o.OrphanAfter, "orphan-after", 5*time.Minute, "how long a worker may be silent before its requests count as orphaned")
+	fs.DurationVar(&o.OrphanAfter, "orphan-after", gateway.DefaultOrphanAfter, "how long a worker may be silent before its requests count as orphaned, 15s at least")
 	quota := gateway.DefaultQuota()
 	var mib, dayMib, talkMib int64
 	fs.IntVar(&quota.Open, "quota-open", quota.Open, "`requests` an owner may have open at a time; 0: no limit")
@@ -56,23 +54,19 @@ func set(o *Options, dataDir string) (fs *settings.Set, finish func(stderr io.Wr
 	fs.Traces(&o.Traces)
 	fs.TextVar(&level, "log", slog.LevelWarn, "log `level`: debug, info, warn or error")
 	return fs, func(stderr io.Writer) (err error) {
-		if o.AskTimeout < 0 {
-			return fmt.Errorf("--ask-timeout: %s is less than 0", o.AskTimeout)
-		}
 		if quota.Open < 0 || mib < 0 || dayMib < 0 || talkMib < 0 || quota.Sessions < 0 {
 			return errors.New("--quota-...: a limit must not be negative")
 		}
 		quota.OpenBytes, quota.DayBytes, quota.DayTalk = mib<<20, dayMib<<20, talkMib<<20
 		o.Quota = &quota
-		if err := telemetry.Check(o.Traces); err != nil {
-			return err
-		}
 		o.Durability = natsd.Durability(*durability)
 		o.Logger = trace.Log(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 		if o.Data == "" {
-			o.Data, err = cli.DefaultDataDir()
+			if o.Data, err = cli.DefaultDataDir(); err != nil {
+				return err
+			}
 		}
-		return err
+		return o.check()
 	}
 }
 

@@ -356,10 +356,10 @@ func (s *stack) newGateway(ctx context.Context) error {
 	if s.dataFlag() != "" {
 		ask += " --data " + quoted(s.Data)
 	}
-	s.gateway, err = gateway.New(ctx, gateway.Options{
-		Logger: s.Logger, Credentials: c, NATS: s.conn, Listener: s.listener, DefaultCwd: cwd, AskCommand: ask,
-		Origins: s.Origins, Quota: s.Quota, OrphanAfter: s.OrphanAfter, Critical: []string{s.Data}, TestLogin: s.TestLogin, Tracer: s.traces.Provider(),
-	})
+	o := s.gatewayOptions()
+	o.Logger, o.Credentials, o.NATS, o.Listener, o.DefaultCwd, o.AskCommand = s.Logger, c, s.conn, s.listener, cwd, ask
+	o.Critical, o.TestLogin, o.Tracer = []string{s.Data}, s.TestLogin, s.traces.Provider()
+	s.gateway, err = gateway.New(ctx, o)
 	return err
 }
 

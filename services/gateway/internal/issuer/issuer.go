@@ -61,29 +61,37 @@ type Issuer struct {
 	provider *oidc.Provider
 }
 
-// New checks what it takes to ask an issuer. page is where it sends people back to,
-// below base.
-func New(o *Options, base *url.URL, page string) (*Issuer, error) {
+// Check reports what is wrong with the options, by the name of the gateway's flag.
+func (o *Options) Check() error {
 	u, err := url.Parse(o.Issuer)
 	switch {
 	case err != nil || u.Host == "":
-		return nil, fmt.Errorf("issuer %q: is no address", o.Issuer)
+		return fmt.Errorf("-oidc-issuer: %q is no address", o.Issuer)
 	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
-		return nil, fmt.Errorf("issuer %q: must begin with https://", o.Issuer)
+		return fmt.Errorf("-oidc-issuer: %q must begin with https://", o.Issuer)
 	case o.ClientID == "":
-		return nil, errors.New("issuer: the client id is missing")
+		return errors.New("-oidc-client-id: is missing")
 	case len(o.Roles) == 0:
-		return nil, errors.New("issuer: no group has a role, so nobody could sign in")
-	case base == nil:
-		return nil, errors.New("issuer: needs a base URL")
+		return errors.New("-oidc-role: no group has a role, so nobody could sign in")
 	}
 	for group, set := range o.Roles {
 		if inv := role.Set(set).Check("roles of " + group); inv != nil {
-			return nil, inv
+			return fmt.Errorf("-oidc-role: %w", inv)
 		}
 	}
+	return nil
+}
+
+// New makes an Issuer. page is where it sends people back to, below base.
+func New(o *Options, base *url.URL, page string) (*Issuer, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if base == nil {
+		return nil, errors.New("issuer: needs a base URL")
+	}
 	i := &Issuer{Options: *o, redirect: base.Scheme + "://" + base.Host + page, client: &http.Client{Timeout: wait}}
-	if i.Name == "" {
+	if u, err := url.Parse(o.Issuer); err == nil && i.Name == "" {
 		i.Name = u.Hostname()
 	}
 	if i.GroupsClaim == "" {

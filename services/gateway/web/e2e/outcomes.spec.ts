@@ -39,7 +39,7 @@ async function tells(app: App, asked: Asked, outcome: string, what: string): Pro
 }
 
 test.describe("an agent that is gone in the end", () => {
-  test.use({ flags: ["--orphan-after", "8s", "--quota-open", String(kinds.length)] });
+  test.use({ flags: ["--orphan-after", "15s", "--quota-open", String(kinds.length)] });
 
   test("every outcome of every kind has words of its own, on the card, after a reload and in the list of decisions B-11 B-12 B-23 B-32 D0-39 invariant4", async ({ app, product, asker }) => {
     test.setTimeout(300_000);

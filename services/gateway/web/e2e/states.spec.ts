@@ -128,7 +128,7 @@ test("an agent that cannot be reached, in every card, and back again", async ({ 
 });
 
 test.describe("an agent that is gone", () => {
-  test.use({ flags: ["--orphan-after", "8s"] });
+  test.use({ flags: ["--orphan-after", "15s"] });
 
   test("every card ends without a decision B-48 D1-16", async ({ app, asker }) => {
     const asked = [];
