@@ -16,6 +16,7 @@ import (
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
+	"github.com/banksman/banksman/services/notifier/internal/secretfile"
 )
 
 // maxConfig bounds a configuration file, in bytes; maxChannels what it lists.
@@ -141,7 +142,7 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // ErrConfigMode: the file holds secrets and others may read it.
-var ErrConfigMode = errors.New("file mode is too open")
+var ErrConfigMode = secretfile.ErrMode
 
 // LoadConfig reads and checks a configuration file: YAML, of which JSON is a
 // part, no unknown or doubled fields, and mode 0600 where it holds secrets. The

@@ -3,14 +3,10 @@ package notifier
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
-)
 
-// maxSecretFile bounds a file with a secret, in bytes.
-const maxSecretFile = 64 << 10
+	"github.com/banksman/banksman/services/notifier/internal/secretfile"
+)
 
 // fromFiles fills in the secrets that lie in files of their own; dir is where relative
 // names begin. It returns the fields that were filled in.
@@ -24,7 +20,7 @@ func (c *Config) fromFiles(dir string) (filled map[string]bool, err error) {
 			err = &ConfigError{Field: at + field + "_file", Err: fmt.Errorf("stands beside %s: one of them is too much", field)}
 			return
 		}
-		text, ferr := readSecret(dir, file)
+		text, ferr := secretfile.Read(dir, file)
 		if ferr != nil {
 			err = &ConfigError{Field: at + field + "_file", Err: ferr}
 			return
@@ -59,41 +55,6 @@ func (c *Config) fromFiles(dir string) (filled map[string]bool, err error) {
 		list(at, d.SecretsFile, &d.Secrets)
 	}
 	return filled, err
-}
-
-// readSecret reads a file that nobody else may read, without the white space around
-// what is in it.
-func readSecret(dir, file string) (string, error) {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no file", file)
-	}
-	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return "", fmt.Errorf("%w: %s is %04o, want 0600 (chmod 600 it)", ErrConfigMode, file, perm)
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	if err != nil {
-		return "", err
-	}
-	text := strings.TrimSpace(string(raw))
-	switch {
-	case len(raw) > maxSecretFile:
-		return "", fmt.Errorf("%s is larger than %d bytes", file, maxSecretFile)
-	case text == "":
-		return "", fmt.Errorf("%s is empty", file)
-	}
-	return text, nil
 }
 
 // fileField names the field that a person wrote: of a secret that came from a file,
