@@ -211,7 +211,7 @@ func checkQuestions(r *Request) []Field {
 		c.Add("questions", fmt.Sprintf("must be 1 to %d, not %d", MaxQuestions, n))
 	}
 	ids := map[string]bool{}
-	for i := range r.Questions {
+	for i := range min(len(r.Questions), MaxQuestions) {
 		q := &r.Questions[i]
 		at := fmt.Sprintf("questions[%d].", i)
 		c.Need(at+"question", q.Question)
@@ -230,7 +230,7 @@ func checkQuestions(r *Request) []Field {
 			c.Add(at+"options", "must not be empty where free text is not allowed")
 		}
 		values, labels := map[string]bool{}, map[string]bool{}
-		for j := range q.Options {
+		for j := range min(len(q.Options), MaxOptions) {
 			o := &q.Options[j]
 			at := fmt.Sprintf("%soptions[%d].", at, j)
 			c.Need(at+"label", o.Label)

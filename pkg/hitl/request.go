@@ -253,7 +253,7 @@ func (r *Request) Validate() error {
 		c.Add("options", fmt.Sprintf("must be at most %d, not %d", MaxChoices, len(r.Options)))
 	}
 	ids := map[string]bool{}
-	for i, o := range r.Options {
+	for i, o := range r.Options[:min(len(r.Options), MaxChoices)] { // of what is too many, not each one's faults
 		at := fmt.Sprintf("options[%d].", i)
 		c.Need(at+"option_id", o.OptionID)
 		if o.Effect != "allow" && o.Effect != "deny" {
