@@ -151,6 +151,35 @@ func TestDoctorOfATeam(t *testing.T) {
 			tm.finds("files", f, "chmod 600 "+f, all...)
 			require.NoError(t, os.Chmod(f, 0o600))
 		}
+		// One without secrets, as it is in a checkout, is for everybody.
+		healthy, found := tm.doctor("--notify", filepath.Join(root, "deploy", "notify.yaml"))
+		require.True(t, healthy, "%+v", found)
+		// A file that it names has the secrets, and is the one to mend.
+		dir := t.TempDir()
+		word, named := filepath.Join(dir, "hook.secret"), filepath.Join(dir, "notify.yaml")
+		require.NoError(t, os.WriteFile(word, []byte("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), 0o644))
+		require.NoError(t, os.WriteFile(named, []byte("channels:\n  - {name: a, type: webhook, url: 'https://hook.example', secrets_file: hook.secret}\n"), 0o644))
+		tm.finds("files", word+" is 0644", "the file that the message names", "--notify", named)
+		require.NoError(t, os.Chmod(word, 0o600))
+		healthy, found = tm.doctor("--notify", named)
+		require.True(t, healthy, "%+v", found)
+	})
+	t.Run("an owner that only asks", func(t *testing.T) {
+		out, code := tm.run("creds", "--data", tm.data, "--owner", "ci", "--provision")
+		require.Zero(t, code, out)
+		healthy, found := tm.doctor(all...)
+		require.True(t, healthy, "%+v", found)
+		require.Len(t, found, 1)
+		require.Equal(t, "agent worker", found[0].Check)
+		require.Contains(t, found[0].Problem, "no agent worker runs for the pool ci")
+		require.Contains(t, found[0].Fix, "nothing, if ci only asks")
+		// A session that waits for a worker says that there should be one.
+		_, err := tm.provisioner().Publish(t.Context(), "hitl.work.default.ci", []byte("{}"))
+		require.NoError(t, err)
+		tm.finds("agent worker", "the pool ci: sessions cannot be started, and 1 order waits", "owner-ci.json", all...)
+		work, err := tm.provisioner().Stream(t.Context(), "HITL_WORK")
+		require.NoError(t, err)
+		require.NoError(t, work.Purge(t.Context()))
 	})
 	t.Run("the agent's program or key", func(t *testing.T) {
 		tm.finds("agent CLI", "not found", "npm install", "--claude", "/nowhere/claude")

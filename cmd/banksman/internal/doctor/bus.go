@@ -12,6 +12,7 @@ import (
 
 	"github.com/banksman/banksman/pkg/bus"
 	"github.com/banksman/banksman/pkg/journal"
+	"github.com/banksman/banksman/pkg/natsd"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 )
@@ -235,9 +236,11 @@ func (p *patient) skew(whose string, before, after, other time.Time, most time.D
 
 // listeners looks who reads what the streams have.
 func (p *patient) listeners(ctx context.Context, l *line) {
-	waiting := func(stream, consumer string) (n int, err error) {
+	waiting := func(stream, consumer string) (n, left int, err error) {
 		var info struct {
 			Waiting int `json:"num_waiting"`
+			Left    int `json:"num_pending"`
+			Given   int `json:"num_ack_pending"`
 		}
 		// One that is busy does not wait for a moment.
 		for range 5 {
@@ -246,14 +249,14 @@ func (p *patient) listeners(ctx context.Context, l *line) {
 			}
 			select {
 			case <-ctx.Done():
-				return 0, ctx.Err()
+				return 0, 0, ctx.Err()
 			case <-time.After(200 * time.Millisecond):
 			}
 		}
-		return info.Waiting, err
+		return info.Waiting, info.Left + info.Given, err
 	}
 	look := func(check, stream, consumer, fix, problem string) {
-		n, err := waiting(stream, consumer)
+		n, _, err := waiting(stream, consumer)
 		switch {
 		case err != nil: // the consumer is missing, which is told
 		case n == 0:
@@ -272,12 +275,51 @@ func (p *patient) listeners(ctx context.Context, l *line) {
 		look(checkTold, journal.Events, journal.NotifierDurable(t), "start one: banksman up, or banksman-notifier",
 			fmt.Sprintf("no notifier runs for the tenant %s: nobody is told of what waits", t))
 	}
+	p.workers(func(o natsd.Owner) (int, int, error) {
+		return waiting(journal.Work, subject.WorkConsumer(o.Tenant, o.Name))
+	})
+}
+
+// workers looks for who starts the sessions of each pool. Every owner has a pool, and
+// one that only asks needs no worker: that is wrong where sessions wait for it, or where
+// there is no worker at all.
+func (p *patient) workers(look func(natsd.Owner) (n, left int, err error)) {
+	var idle []natsd.Owner
+	some := false
+	without := "no agent worker runs for the pool %s: sessions cannot be started"
+	fix := func(o natsd.Owner) string {
+		return "start one: banksman up, or banksman-agent with " + natsd.CredentialsFile("", bus.RoleOwner, o.Tenant, o.Name)
+	}
 	for _, o := range p.plan.Owners {
-		if o.Pool {
-			look(checkWorker, journal.Work, subject.WorkConsumer(o.Tenant, o.Name), "start one: banksman up, or banksman-agent with creds/owner-"+o.Name+".json",
-				fmt.Sprintf("no agent worker runs for the pool %s: sessions cannot be started", o.Name))
+		if !o.Pool {
+			continue
+		}
+		n, left, err := look(o)
+		switch {
+		case err != nil: // the consumer is missing, which is told
+		case n > 0:
+			some = true
+			p.ok(checkWorker, "at least one runs for the pool %s", o.Name)
+		case left > 0:
+			p.bad(checkWorker, fix(o), without+", and %s", o.Name, orders(left))
+		default:
+			idle = append(idle, o)
 		}
 	}
+	for _, o := range idle {
+		if o.Name == "agents" && o.Tenant == bus.DefaultTenant && !some {
+			p.bad(checkWorker, fix(o), without, o.Name)
+			continue
+		}
+		p.note(checkWorker, "nothing, if "+o.Name+" only asks; else "+fix(o), without, o.Name)
+	}
+}
+
+func orders(n int) string {
+	if n == 1 {
+		return "1 order waits"
+	}
+	return fmt.Sprintf("%d orders wait", n)
 }
 
 // asOwner does what an asker does, as far as that changes nothing.

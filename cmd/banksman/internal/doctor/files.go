@@ -22,41 +22,45 @@ import (
 // fewBytes is what a large disk may have left before it counts as nearly full.
 const fewBytes = 8 << 30
 
+const (
+	// checkFiles is what the look at files is called.
+	checkFiles = "files"
+	// mendPath is the fix where a named file cannot be read.
+	mendPath = "name the right file, or make it readable for who runs the service"
+)
+
 // files looks at what lies on this machine's disk.
 func (p *patient) files() {
-	const check = "files"
 	if _, err := os.Stat(p.data); err != nil {
-		p.bad(check, "name the data directory with --data, or start banksman up once", "there is no data directory at %s", p.data)
+		p.bad(checkFiles, "name the data directory with --data, or start banksman up once", "there is no data directory at %s", p.data)
 		return
 	}
 	var err error
 	if p.plan, err = plan.Read(p.data); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.bad(check, "make it readable for you, or put back a copy of it", "%v", err)
+		p.bad(checkFiles, "make it readable for you, or put back a copy of it", "%v", err)
 	}
 	secret, _ := filepath.Glob(p.creds("*.json")) // the pattern is good
 	secret = append(secret, natsd.AccountsFile(p.data), natsd.ConfigFile(p.data), plan.File(p.data))
-	for _, f := range []string{p.notify, p.keyFile} {
-		if f != "" {
-			secret = append(secret, f)
-		}
+	if p.keyFile != "" {
+		secret = append(secret, p.keyFile)
 	}
 	n := 0
 	for _, f := range secret {
 		info, err := os.Stat(f)
-		if errors.Is(err, fs.ErrNotExist) && f != p.notify && f != p.keyFile {
+		if errors.Is(err, fs.ErrNotExist) && f != p.keyFile {
 			continue
 		}
 		if err != nil {
-			p.bad(check, "name the right file, or make it readable for who runs the service", "%v", err)
+			p.bad(checkFiles, mendPath, "%v", err)
 			continue
 		}
 		n++
 		if perm := info.Mode().Perm(); perm&0o077 != 0 {
-			p.bad(check, "chmod 600 "+f, "others can read or write %s (mode %04o), which has secrets", f, perm)
+			p.bad(checkFiles, "chmod 600 "+f, "others can read or write %s (mode %04o), which has secrets", f, perm)
 		}
 	}
 	if n > 0 {
-		p.ok(check, "%d files with secrets were looked at", n)
+		p.ok(checkFiles, "%d files with secrets were looked at", n)
 	}
 	store := cmp.Or(p.plan.StoreDir, filepath.Join(filepath.Dir(natsd.ConfigFile(p.data)), "store"))
 	free, size := metrics.Room(store)
@@ -113,11 +117,23 @@ func (p *patient) notifier() {
 	if p.notify == "" {
 		return
 	}
-	if _, err := notifier.LoadConfig(p.notify); err != nil {
-		p.bad(check, "mend the place that the message names; banksman config check checks it again", "%v", err)
-		return
+	_, err := notifier.LoadConfig(p.notify)
+	var path *fs.PathError
+	var at *notifier.ConfigError
+	fix := "chmod 600 " + p.notify
+	if errors.As(err, &at) && at.Field != "" { // it is a file that this one names
+		fix = "chmod 600 the file that the message names"
 	}
-	p.ok(check, "%s can be read; banksman notify test tries its channels", p.notify)
+	switch {
+	case err == nil:
+		p.ok(check, "%s can be read; banksman notify test tries its channels", p.notify)
+	case errors.Is(err, notifier.ErrConfigMode):
+		p.bad(checkFiles, fix, "others can read or write what has secrets: %v", err)
+	case errors.As(err, &path):
+		p.bad(checkFiles, mendPath, "%v", err)
+	default:
+		p.bad(check, "mend the place that the message names; banksman config check checks it again", "%v", err)
+	}
 }
 
 // identity is a credential that one can connect with.
@@ -140,7 +156,7 @@ func (p *patient) credential(role bus.Role, name string) *identity {
 	case errors.Is(err, credential.ErrCredentialsMode): // told already
 		return nil
 	case err != nil:
-		p.bad("files", "put back a copy of it, or remove it and run banksman creds", "%v", err)
+		p.bad(checkFiles, "put back a copy of it, or remove it and run banksman creds", "%v", err)
 		return nil
 	}
 	if p.nats != "" {
