@@ -99,7 +99,21 @@ func (c *Channel) checkPeople() (field, problem string) {
 		}
 		seen = append(seen, p.Account)
 	}
+	if c.Type == TypeSlack && len(c.People) > 0 {
+		return "people", c.roadProblem()
+	}
 	return "", ""
+}
+
+// roadProblem says why no press arrives from Slack.
+func (c *Channel) roadProblem() string {
+	switch {
+	case c.Token == "":
+		return "cannot press: an incoming webhook has no buttons, they take the token of a bot"
+	case c.SigningSecret == "" && c.AppToken == "" && c.Listen == "":
+		return "cannot press: that takes app_token, or signing_secret and listen"
+	}
+	return ""
 }
 
 // decideProblem says what is wrong with how one decides in a channel.
@@ -116,10 +130,10 @@ func (c *Config) decideProblem(reach plan.Reach) string {
 		return ""
 	case ch.Type != TypeSlack && ch.Type != TypeTelegram:
 		return "there are no buttons in a channel of the type " + ch.Type
+	case ch.Type == TypeSlack && ch.Token == "":
+		return "there are no buttons behind an incoming webhook: give the channel the token of a bot"
 	case len(ch.People) == 0:
 		return "needs the people of the channel: without them nobody may press"
-	case ch.Type == TypeSlack && ch.SigningSecret == "" && ch.AppToken == "":
-		return "needs app_token of the channel, or signing_secret and listen"
 	}
 	return ""
 }
@@ -133,7 +147,7 @@ type presser interface {
 func (c *Config) listeners(built []channel.Channel) map[string]presser {
 	out := map[string]presser{}
 	for i, ch := range c.channels() {
-		if p, ok := built[i].(presser); ok && len(ch.People) > 0 && (ch.Type != TypeSlack || ch.Listen != "" || ch.AppToken != "") {
+		if p, ok := built[i].(presser); ok && len(ch.People) > 0 {
 			out[ch.Name] = p
 		}
 	}

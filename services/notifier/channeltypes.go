@@ -108,7 +108,7 @@ var channelTypes = map[string]channelType{
 	TypeDesktop: {
 		fields: []string{"url"}, after: chatDelay,
 		build: func(c *Channel, on *ground) (channel.Channel, error) {
-			return desktop.New(string(c.URL)), nil
+			return desktop.New(string(c.URL))
 		},
 	},
 	TypePush: {

@@ -247,7 +247,7 @@ func (c *Config) check() error {
 		return &ConfigError{Field: field, Err: fmt.Errorf(format, args...)}
 	}
 	if c.LedgerReplicas < 0 || c.LedgerReplicas > 5 {
-		return fail("ledger_replicas", "must be 1 to 5")
+		return fail("ledger_replicas", "must be 1 to 5, or 0 for the default")
 	}
 	if len(c.Channels) > maxChannels {
 		return fail("channels", "are %d, at most %d are possible", len(c.Channels), maxChannels)
@@ -265,8 +265,10 @@ func (c *Config) check() error {
 			return fail(at+"name", "%q stands twice", ch.Name)
 		case ch.After != nil && (*ch.After < 0 || time.Duration(*ch.After) > maxDelay):
 			return fail(at+"after", "must be 0s to %s", maxDelay)
-		case len(c.Routes) > 0 && (ch.After != nil || ch.Reminder != nil):
-			return fail(at+"name", "after and reminder count only where there are no routes")
+		case len(c.Routes) > 0 && ch.After != nil:
+			return fail(at+"after", "counts only where there are no routes")
+		case len(c.Routes) > 0 && ch.Reminder != nil:
+			return fail(at+"reminder", "counts only where there are no routes")
 		}
 		names[ch.Name] = true
 		if field, problem := ch.checkPeople(); problem != "" {

@@ -180,3 +180,46 @@ routes:
 		require.ErrorContains(t, err, "n.json:", "with its line")
 	}
 }
+
+// What would never count, or never fit, is refused where it stands, with the words that
+// would.
+func TestLoadConfigRefusesWhatNeverCounts(t *testing.T) {
+	t.Parallel()
+	const whole = `channels:
+  - {name: out, type: log}
+recipients:
+  - name: ada
+    user: ada
+    channels: [{channel: out}]
+    bypass: [critical]
+routes:
+  - name: all
+    match: {risk: [high, "c*"], kind: ["*"]}
+    steps: [{to: [ada]}]
+    repeat: 1
+    every: 5m
+    remind: [1m]
+`
+	_, err := notifier.LoadConfig(writeConfig(t, whole, 0o600))
+	require.NoError(t, err)
+	for _, c := range []struct{ was, is, want string }{
+		{"[critical]", "[high, Critical]", `:7:20: recipients[0].bypass[1]: "Critical" is none of low, medium, high, critical`},
+		{"[critical]", "[kritisch]", `:7:14: recipients[0].bypass[0]: "kritisch" is none of`},
+		{"[critical]", `["*"]`, `:7:14: recipients[0].bypass[0]: "*" is none of`},
+		{"[high,", "[hihg,", `:10:20: routes[0].match.risk[0]: "hihg" is none of low, medium, high, critical`},
+		{`kind: ["*"]`, "kind: [aproval]", `:10:40: routes[0].match.kind[0]: "aproval" is none of approval, form, question`},
+		{`kind: ["*"]`, `kind: ["x*"]`, `routes[0].match.kind[0]: "x*" is none of`},
+		{`kind: ["*"]`, "zone: Europe/Berlin", ":10:39: routes[0].match.zone: counts only with time"},
+		{"user: ada", "user: ada lovelace", `:5:11: recipients[0].user: "ada lovelace" is not the id of a user`},
+		{"repeat: 1", "repeat: 0", ":13:12: routes[0].every: counts only with repeat"},
+		{"[1m]", "[1m, 0s]", ":14:18: routes[0].remind[1]: must be more than 0s"},
+		{"[1m]", "[0s or 50%]", "routes[0].remind[0]: must be more than 0s"},
+		{"type: log}", "type: desktop, url: nonsense}", "channels[0].url: is not the address of a session bus"},
+		{"type: log}", "type: log, after: 5s}", "channels[0].after: counts only where there are no routes"},
+		{"type: log}", "type: log, reminder: false}", "channels[0].reminder: counts only where there are no routes"},
+		{"channels:\n", "ledger_replicas: 6\nchannels:\n", "ledger_replicas: must be 1 to 5, or 0 for the default"},
+	} {
+		_, err := notifier.LoadConfig(writeConfig(t, strings.Replace(whole, c.was, c.is, 1), 0o600))
+		require.ErrorContains(t, err, c.want, c.is)
+	}
+}

@@ -52,6 +52,9 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// never reports whether it is no time at all, whatever the deadline.
+func (d Delay) never() bool { return d.Duration == 0 && (d.Percent == 0 || d.both) }
+
 // MarshalText implements encoding.TextMarshaler.
 func (d Delay) MarshalText() ([]byte, error) {
 	s := d.Duration.String()

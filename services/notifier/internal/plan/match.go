@@ -1,6 +1,13 @@
 package plan
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/banksman/banksman/pkg/hitl"
+)
 
 // Match says which interactions a route is for. What is not given matches
 // everything; of several texts one has to match. A star stands for any text.
@@ -52,4 +59,34 @@ func like(pattern, text string) bool {
 		text = text[i+len(p):]
 	}
 	return strings.HasSuffix(text, parts[last])
+}
+
+// risks are what an interaction can have: anything else matches nothing, ever.
+var risks = []string{"low", "medium", "high", "critical"}
+
+// checkWords finds a word that is none of the known ones; patterns says whether it may
+// stand for several.
+func checkWords(field string, words, known []string, patterns bool) error {
+	for i, w := range words {
+		if !slices.ContainsFunc(known, func(k string) bool { return w == k || patterns && like(w, k) }) {
+			return fail(fmt.Sprintf("%s[%d]", field, i), "%q is none of %s", w, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+func (m *Match) check(at string) (err error) {
+	if err := checkWords(at+".risk", m.Risk, risks, true); err != nil {
+		return err
+	}
+	if err := checkWords(at+".kind", m.Kind, hitl.KindNames(), true); err != nil {
+		return err
+	}
+	if m.zone, err = loadZone(at+".zone", cmp.Or(m.Zone, "UTC")); err != nil {
+		return err
+	}
+	if m.Zone != "" && len(m.Time) == 0 {
+		return fail(at+".zone", "counts only with time")
+	}
+	return checkWindows(at+".time", m.Time)
 }

@@ -147,6 +147,8 @@ func (r *Recipient) check(at string, valid func(string) bool, channels []string)
 		return fail(at+".name", "missing")
 	case !valid(r.Name):
 		return fail(at+".name", "%q is not a token of 1 to 64 letters, digits, - or _", r.Name)
+	case r.User != "" && !valid(r.User):
+		return fail(at+".user", "%q is not the id of a user", r.User)
 	case len(r.Channels) == 0:
 		return fail(at+".channels", "missing")
 	case len(r.Quiet) > maxWindows:
@@ -155,6 +157,11 @@ func (r *Recipient) check(at string, valid func(string) bool, channels []string)
 		return fail(at+".messages", "must be 0 to %d", maxMessages)
 	case r.Digest != 0 && (time.Duration(r.Digest) < time.Minute || time.Duration(r.Digest) > maxDelay):
 		return fail(at+".digest", "must be 1m to %s", maxDelay)
+	}
+	if r.Bypass != nil {
+		if err := checkWords(at+".bypass", *r.Bypass, risks, false); err != nil {
+			return err
+		}
 	}
 	var seen []string
 	for i, c := range r.Channels {
@@ -221,10 +228,17 @@ func (r *Route) check(at string, valid func(string) bool, addresses, deciders []
 		return fail(at+".repeat", "must be 0 to %d", maxRepeat)
 	case r.Repeat > 0 && r.Every == Delay{}:
 		return fail(at+".every", "missing: how long after each other the steps are repeated")
+	case r.Repeat == 0 && r.Every != Delay{}:
+		return fail(at+".every", "counts only with repeat: how often the steps are gone through once more")
 	case r.Remind != nil && len(*r.Remind) > maxSteps:
 		return fail(at+".remind", "are too many: at most %d", maxSteps)
 	case len(r.Match.Time) > maxWindows:
 		return fail(at+".match.time", "are too many: at most %d", maxWindows)
+	}
+	if r.Remind != nil {
+		if i := slices.IndexFunc(*r.Remind, Delay.never); i >= 0 {
+			return fail(fmt.Sprintf("%s.remind[%d]", at, i), "must be more than 0s before the deadline")
+		}
 	}
 	for i, s := range r.Steps {
 		field := fmt.Sprintf("%s.steps[%d].to", at, i)
@@ -245,8 +259,5 @@ func (r *Route) check(at string, valid func(string) bool, addresses, deciders []
 			}
 		}
 	}
-	if r.Match.zone, err = loadZone(at+".match.zone", cmp.Or(r.Match.Zone, "UTC")); err != nil {
-		return err
-	}
-	return checkWindows(at+".match.time", r.Match.Time)
+	return r.Match.check(at + ".match")
 }

@@ -7,6 +7,7 @@ package desktop
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,17 @@ type Channel struct{ address string }
 
 var _ channel.Updater = (*Channel)(nil)
 
+// addresses are those of a bus: a transport with what it takes, several with semicolons
+// between.
+var addresses = regexp.MustCompile(`^[a-z-]+:[a-z]+=[^;]+(;[a-z-]+:[a-z]+=[^;]+)*;?$`)
+
 // New makes a channel to the bus at the address; empty: the session's.
-func New(address string) *Channel { return &Channel{address} }
+func New(address string) (*Channel, error) {
+	if address != "" && !addresses.MatchString(address) {
+		return nil, &channel.FieldError{Field: "url", Problem: "is not the address of a session bus such as unix:path=/run/user/1000/bus"}
+	}
+	return &Channel{address}, nil
+}
 
 // Send shows a notification.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {

@@ -113,7 +113,14 @@ func (d *daemon) Notify(_ string, replaces uint32, _, summary, body string, _ []
 	return id, nil
 }
 
-func (d *daemon) Channel(*testing.T) channel.Channel { return New(d.address) }
+func (d *daemon) Channel(t *testing.T) channel.Channel { return made(t, d.address) }
+
+func made(t *testing.T, address string) *Channel {
+	t.Helper()
+	c, err := New(address)
+	require.NoError(t, err)
+	return c
+}
 
 func (d *daemon) Next(a channeltest.Answer) {
 	d.mu.Lock()
@@ -150,7 +157,7 @@ func TestAgentsTextIsNoMarkup_invariant10(t *testing.T) {
 	t.Parallel()
 	for _, markup := range []bool{true, false} {
 		d := newDaemon(t, markup)
-		c := New(d.address)
+		c := made(t, d.address)
 		r, err := c.Send(t.Context(), channeltest.Alert(channel.Opened))
 		require.NoError(t, err)
 		text, _, _ := d.sees(1)
@@ -174,7 +181,7 @@ func TestDesktopThatIsNotThere(t *testing.T) {
 		newBus(t):                          "nothing on the session bus shows notifications",
 		"unix:path=/nowhere/ADDRESSSECRET": "no session bus to reach",
 	} {
-		_, err := New(address).Send(t.Context(), channeltest.Alert(channel.Opened))
+		_, err := made(t, address).Send(t.Context(), channeltest.Alert(channel.Opened))
 		var p *channel.Problem
 		require.ErrorAs(t, err, &p)
 		require.Equal(t, channel.Retry, p.Class)
@@ -182,7 +189,7 @@ func TestDesktopThatIsNotThere(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "ADDRESSSECRET")
 	}
-	_, err := New("").Update(t.Context(), channel.Receipt{Ref: "x"}, channeltest.Alert(channel.Closed))
+	_, err := made(t, "").Update(t.Context(), channel.Receipt{Ref: "x"}, channeltest.Alert(channel.Closed))
 	require.ErrorContains(t, err, "names no notification")
 }
 
@@ -204,7 +211,7 @@ func TestSilentBusIsGivenUp(t *testing.T) {
 			cancel()
 		}
 	}()
-	_, err = New("unix:path="+dir+"/s").Send(ctx, channeltest.Alert(channel.Opened))
+	_, err = made(t, "unix:path="+dir+"/s").Send(ctx, channeltest.Alert(channel.Opened))
 	require.ErrorContains(t, err, "no session bus to reach")
 	require.NoError(t, (<-accepted).Close())
 }
