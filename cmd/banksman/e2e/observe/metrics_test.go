@@ -3,6 +3,7 @@ package observe
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -207,17 +208,26 @@ func families(part, text string) map[string]*family {
 	return out
 }
 
-// allFamilies are those of every part, in a run.
+// allFamilies are those of every part, in a run, with the values that "up" adds.
 func allFamilies(t *testing.T) []*family {
 	t.Helper()
 	tm := newTeam(t)
 	all := map[string]*family{}
-	for name, p := range map[string]*part{"gateway": tm.gateway().part, "notifier": tm.notifier(newHook(t).config(t)), "agent": tm.agent()} {
-		code, text := p.get("/metrics")
+	address := fmt.Sprint("127.0.0.1:", freePort(t))
+	one := start(t, tm.env, "banksman", "up", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--status", address)
+	one.line("Ctrl-C stops it")
+	parts := map[string]*part{
+		"gateway": tm.gateway().part, "notifier": tm.notifier(newHook(t).config(t)), "agent": tm.agent(),
+		"up": {one, "http://" + address},
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) { // "up" is the last: it has what the others have
+		code, text := parts[name].get("/metrics")
 		require.Equal(t, http.StatusOK, code)
 		for key, f := range families(name, text) {
 			if have := all[key]; have != nil {
-				have.part = "all"
+				if name != "up" {
+					have.part = "all"
+				}
 				for l, values := range f.labels {
 					have.labels[l] = slices.Compact(slices.Sorted(slices.Values(append(have.labels[l], values...))))
 				}
@@ -226,6 +236,11 @@ func allFamilies(t *testing.T) []*family {
 			all[key] = f
 		}
 	}
+	// A type of channel is a value as soon as somebody configures it. What counts
+	// attempts has all of them, and what is no channel besides.
+	all["banksman_notifier_channels"].labels["channel"] = slices.DeleteFunc(
+		slices.Clone(all["banksman_notifier_attempts_total"].labels["channel"]),
+		func(typ string) bool { return typ == "decider" || typ == "other" })
 	var out []*family
 	for _, f := range all {
 		out = append(out, f)
@@ -237,7 +252,7 @@ func allFamilies(t *testing.T) []*family {
 const metricsHead = `# Metrics
 
 What ` + "`/metrics`" + ` of the status listener (` + "`-status`" + `) says, for Prometheus. The page is made
-from a running gateway, notifier and agent worker, and a test holds it to them:
+from a running gateway, notifier, agent worker and ` + "`banksman up`" + `, and a test holds it to them:
 ` + "`go test ./cmd/banksman/e2e/observe -run TestMetricsPage -write`" + ` writes it anew.
 How to use them is in [observability.md](observability.md).
 
@@ -257,7 +272,7 @@ func TestMetricsPage(t *testing.T) {
 		require.Equal(t, f.kind == "counter", strings.HasSuffix(f.name, "_total"), "%s: counters end in _total", f.name)
 		if f.part != part {
 			part = f.part
-			title := map[string]string{"all": "Every part", "agent": "Agent worker", "gateway": "Gateway", "notifier": "Notifier"}[part]
+			title := map[string]string{"all": "Every part", "agent": "Agent worker", "gateway": "Gateway", "notifier": "Notifier", "up": "All in one"}[part]
 			fmt.Fprintf(&b, "\n## %s\n\n| metric | type | labels | |\n|---|---|---|---|\n", title)
 		}
 		var labels []string
