@@ -126,7 +126,8 @@ file of its own: [notifications.md](notifications.md).
     banksman config check channels /etc/banksman/notify.yaml
 
 reads settings as the program would, the environment of the shell included, and ends with
-code 2 and the reason if they cannot be taken. ` + "`-check`" + ` of a program does the same where it is.
+code 2 and the reason if they cannot be taken. ` + "`-check`" + ` of a program does the same where it is,
+and a program that cannot take its settings ends with code 2, too; any other failure is 1.
 Durations are written like ` + "`90s`, `5m` or `1h30m`" + `.
 `
 

@@ -22,20 +22,27 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == agent.GuardCommand {
 		os.Exit(agent.RunGuard(os.Args[2:]))
 	}
+	o, err := settings.Parse(os.Args[1:], os.Environ(), os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "banksman-agent:", err)
+		os.Exit(2) // as banksman config check does
+	case o.Check:
+		fmt.Println("ok")
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err = run(ctx, &o)
 	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "banksman-agent:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	o, err := settings.Parse(args, os.Environ(), os.Stderr)
-	if err != nil || o.Check {
-		return err
-	}
+func run(ctx context.Context, o *settings.Agent) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err

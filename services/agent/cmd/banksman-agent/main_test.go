@@ -58,7 +58,7 @@ func TestCommand_SaysWhatIsWrong(t *testing.T) {
 			cmd, out := command(c.args...)
 			var exit *exec.ExitError
 			require.ErrorAs(t, cmd.Run(), &exit)
-			require.NotZero(t, exit.ExitCode())
+			require.Equal(t, 2, exit.ExitCode())
 			require.Contains(t, out.String(), c.want)
 		})
 	}

@@ -19,20 +19,27 @@ import (
 )
 
 func main() {
+	o, err := settings.Parse(os.Args[1:], os.Environ(), os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "banksman-notifier:", err)
+		os.Exit(2) // as banksman config check does
+	case o.Check:
+		fmt.Println("ok")
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err = run(ctx, &o)
 	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "banksman-notifier:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	o, err := settings.Parse(args, os.Environ(), os.Stderr)
-	if err != nil || o.Check {
-		return err
-	}
+func run(ctx context.Context, o *settings.Notifier) error {
 	traces, err := telemetry.Start(ctx, "banksman-notifier", o.Traces, o.Logger)
 	if err != nil {
 		return err
