@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ recipients:
   - {name: ada, channels: [{channel: hook}]}
   - {name: bob, channels: [{channel: log}]}
 routes:
-  - {name: all, steps: [{to: ada}, {after: 1h, to: bob}]}
+  - {name: all, steps: [{to: ada}, {after: 1h, to: bob}, {after: 2h, to: bob}]}
 `), 0o600))
 	return file
 }
@@ -139,6 +140,11 @@ func TestReplayExplainAndClaim(t *testing.T) {
 		return bytes.Contains([]byte(out), []byte("status 400"))
 	}, time.Minute, 50*time.Millisecond)
 	require.Regexp(t, ref.String()+` +step1 +ada/hook +failed +POST http://127.0.0.1:\d+: status 400`, out)
+	// Where a step told nobody, the next people are told at once.
+	require.Eventually(t, func() bool {
+		_, out, _ = run(t, "explain", ref.ID, "--data", dir)
+		return regexp.MustCompile(`step2 +bob/log +sent +the provider said logged`).MatchString(out)
+	}, time.Minute, 50*time.Millisecond)
 	code, _, errs = run(t, "replay", ref.ID, "bob/log", "--data", dir)
 	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, errs, "no such message")
@@ -156,7 +162,7 @@ func TestReplayExplainAndClaim(t *testing.T) {
 	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, out, "It waits. It follows the route all.")
 	require.Regexp(t, `step1 +ada/hook +sent +the provider said status 202`, out)
-	require.Regexp(t, `step2 +bob/log +planned`, out)
+	require.Regexp(t, `step3 +bob/log +planned`, out)
 
 	code, out, errs = run(t, "claim", ref.ID, "--as", "ada", "--data", dir)
 	require.Equal(t, cli.ExitOK, code, errs)
