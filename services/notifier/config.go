@@ -15,6 +15,7 @@ import (
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
+	"github.com/banksman/banksman/services/notifier/internal/engine"
 	"github.com/banksman/banksman/services/notifier/internal/plan"
 	"github.com/banksman/banksman/services/notifier/internal/secretfile"
 )
@@ -322,9 +323,9 @@ func (c *Config) types() map[string]string {
 	return out
 }
 
-// calls reports whether a channel has to call the gateway.
-func (c *Config) calls() bool {
-	return slices.ContainsFunc(c.channels(), func(ch Channel) bool { return ch.Type == TypePush || len(ch.People) > 0 })
+// onBus reports whether a message to an address takes the bus.
+func (c *Config) onBus(to engine.Route) bool {
+	return to.Type == TypePush || slices.ContainsFunc(c.Deciders, func(d Decider) bool { return d.Name == to.Name && d.Caller != "" })
 }
 
 // channels are the configured ones, or the default.

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/banksman/banksman/pkg/bus"
-	"github.com/banksman/banksman/pkg/hitl"
 	"github.com/banksman/banksman/pkg/subject"
 	"github.com/banksman/banksman/pkg/wire"
 	"github.com/banksman/banksman/services/notifier/internal/channel"
-	"github.com/banksman/banksman/services/notifier/internal/channel/push"
 	"github.com/banksman/banksman/services/notifier/internal/ledger"
+	"github.com/banksman/banksman/services/notifier/internal/trial"
 )
 
 // Explanation is what became, or will become, of the alerts about an interaction.
@@ -91,15 +90,18 @@ func delivery(r *ledger.Record) Delivery {
 // Tested is what came of one test message.
 type Tested struct {
 	Address string `json:"address"`
+	// Decider: the address is a service that is asked first.
+	Decider bool   `json:"decider,omitempty"`
 	Said    string `json:"said,omitempty"`
 	Problem string `json:"problem,omitempty"` // empty: the provider has taken it
 
 	target string
 }
 
-// Test sends a message through each address of the configuration, at once and
-// whatever the hour, or only through those of one recipient or one address. It
-// writes nothing down. baseURL is that of Options; cred is needed for pushes only.
+// Test sends a message through each address of the configuration and to each of its
+// deciders, at once and whatever the hour, or only through those of one recipient or one
+// address. It writes nothing down, and no answer decides anything. baseURL is that of
+// Options; cred is needed for pushes and for deciders on the bus, and may be nil.
 func Test(ctx context.Context, log *slog.Logger, c Config, cred *bus.Credentials, baseAddress, only string) ([]Tested, error) {
 	base, err := baseURL(baseAddress)
 	if err != nil {
@@ -109,46 +111,33 @@ func Test(ctx context.Context, log *slog.Logger, c Config, cred *bus.Credentials
 	if err != nil {
 		return nil, err
 	}
-	on := ground{logger: log, source: eventSource(base, "test"), now: time.Now}
-	if c.calls() {
-		if cred == nil {
-			return nil, errors.New("pushes need the notifier's credentials, by which the gateway is asked for the browsers")
-		}
-		desk, err := bus.Connect(ctx, cred, bus.Options{Name: "banksman notify test", Logger: log})
-		if err != nil {
-			return nil, err
-		}
-		defer desk.Close()
-		on.desk, on.pushKey = func() push.Gateway { return desk }, func() string { return cred.PushKey }
+	line := &trial.Line{Credentials: cred, Logger: log}
+	defer line.Close()
+	source := eventSource(base, "test")
+	lanes, built, err := c.lanes(policy, ground{logger: log, source: source, now: time.Now, desk: line.Gateway, pushKey: line.PushKey})
+	defer func() { closeAll(built) }()
+	if err != nil {
+		return nil, err
 	}
-	lanes, built, err := c.lanes(policy, on)
-	defer closeAll(built)
+	asking, more, err := c.asking(asks{source: source, tenant: line.Tenant(), bus: line.Request, clock: time.Now})
+	built = append(built, more...)
 	if err != nil {
 		return nil, err
 	}
 	var out []Tested
-	for _, lane := range lanes {
-		name := ""
-		if lane.Recipient != nil {
-			name = lane.Recipient.Name
-		}
-		if only != "" && only != lane.Name && only != name {
+	for _, lane := range slices.Concat(lanes, asking) {
+		if only != "" && only != lane.Name && (lane.Recipient == nil || only != lane.Recipient.Name) {
 			continue
 		}
-		t := Tested{Address: lane.Name, target: lane.Target}
-		now := time.Now().UTC()
-		a := channel.Alert{
-			ID: "msg_test_" + now.Format("20060102T150405.000000000"), Type: channel.Test, Key: "test", Time: now, To: lane.To,
-			Data: channel.Data{
-				Title: "A test message", Headline: "Banksman reaches you here", Agent: "banksman", Session: "test", Kind: hitl.KindApproval, Recipient: name,
-			},
+		t := Tested{Address: lane.Name, target: lane.Target, Decider: lane.Type == typeDecider}
+		var receipt channel.Receipt
+		var err error
+		if c.onBus(lane) {
+			err = line.Open(ctx)
 		}
-		if base != "" {
-			a.Data.Link = base + "/"
+		if err == nil {
+			receipt, err = trial.Send(ctx, lane, base)
 		}
-		limit, cancel := context.WithTimeout(ctx, testLimit)
-		receipt, err := lane.Channel.Send(limit, a)
-		cancel()
 		if err != nil {
 			t.Problem = err.Error()
 		}
@@ -157,6 +146,3 @@ func Test(ctx context.Context, log *slog.Logger, c Config, cred *bus.Credentials
 	}
 	return out, nil
 }
-
-// testLimit bounds one test message.
-const testLimit = 15 * time.Second

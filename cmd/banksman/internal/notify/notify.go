@@ -23,14 +23,14 @@ import (
 	"github.com/banksman/banksman/services/notifier"
 )
 
-const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL]]
+const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL] | DECIDER]
        banksman notify explain ID
        banksman notify claim ID --as RECIPIENT [--for 15m]
        banksman notify dead
        banksman notify replay ID|all [RECIPIENT/CHANNEL]
 
-test sends a message through every channel of a configuration, at once and
-whatever the hour, and says what the providers answered.
+test sends a message through every channel of a configuration and to every service
+that is asked first, at once and whatever the hour, and says what they answered.
 explain tells who was told of a request, when and by what, what the provider
 said, what was put off or left out and why, and what comes next.
 claim says that somebody looks after a request: until then nobody else is told.
@@ -128,7 +128,7 @@ func (c *command) test(ctx context.Context, only string) error {
 	log := slog.New(slog.NewTextHandler(c.Err, nil))
 	cred, err := c.credentials()
 	if errors.Is(err, fs.ErrNotExist) {
-		cred, err = nil, nil // only pushes need it
+		cred, err = nil, nil // whatever needs them says so
 	}
 	if err != nil {
 		return err
@@ -144,6 +144,9 @@ func (c *command) test(ctx context.Context, only string) error {
 		fmt.Fprintln(w, "ADDRESS\tRESULT")
 		for _, r := range results {
 			word := "taken: " + r.Said
+			if r.Decider {
+				word = "reachable: " + r.Said
+			}
 			if r.Problem != "" {
 				word = "FAILED: " + r.Problem
 			}

@@ -67,6 +67,35 @@ func TestTestSaysWhatProvidersAnswered(t *testing.T) {
 	require.NotContains(t, out+errs, "PATHSECRET")
 }
 
+// A service that is asked first is tried as well, with all and by its name.
+func TestTestSaysWhetherDecidersAreReached(t *testing.T) {
+	t.Parallel()
+	status := make(chan int, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(<-status) }))
+	t.Cleanup(service.Close)
+	file := filepath.Join(t.TempDir(), "notify.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`channels:
+  - {name: log, type: log}
+deciders:
+  - {name: policy, url: "`+service.URL+`/PATHSECRET", secrets: [whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0], allow_private: true, token: TOKENSECRET}
+recipients:
+  - {name: bob, channels: [{channel: log}]}
+routes:
+  - {name: all, steps: [{ask: policy}, {to: bob}]}
+`), 0o600))
+	status <- 204
+	code, out, errs := run(t, "test", "--config", file, "--data", t.TempDir())
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Regexp(t, `(?m)^bob/log +taken: logged$`, out)
+	require.Regexp(t, `(?m)^policy +reachable: status 204$`, out)
+	status <- 401
+	code, out, errs = run(t, "test", "policy", "--config", file, "--data", t.TempDir())
+	require.Equal(t, cli.ExitError, code)
+	require.Regexp(t, `(?m)^policy +FAILED: POST `+service.URL+`: status 401$`, out)
+	require.NotContains(t, out, "bob")
+	require.NotContains(t, out+errs, "SECRET")
+}
+
 func TestNotifyRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	t.Parallel()
 	file := config(t, "http://127.0.0.1:1")

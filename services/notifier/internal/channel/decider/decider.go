@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -155,15 +156,28 @@ func (c *Channel) request(ctx context.Context, a channel.Alert, typ string, data
 	case m.Header.Get(micro.ErrorCodeHeader) != "" || m.Header.Get(micro.ErrorHeader) != "":
 		return nil, people("the service says that it failed")
 	}
-	return &reply{said: "an empty answer", none: len(m.Data) == 0, body: m.Data}, nil
+	if len(m.Data) == 0 {
+		return &reply{said: "an empty answer", none: true}, nil
+	}
+	return &reply{said: "an answer", body: m.Data}, nil
 }
 
-// Send asks about a request that has opened; anything else is only told.
+// read is the answer in a reply; false: there is none that can be read.
+func (r *reply) read() (in Answer, ok bool) {
+	ok = !r.text && hitl.CheckJSON(r.body) == nil && json.Unmarshal(r.body, &in) == nil
+	return in, ok
+}
+
+// Send asks about a request that has opened; anything else is only told, and what is
+// answered decides nothing.
 func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, error) {
 	if a.Type != channel.Opened {
 		r, err := c.post(ctx, a, a.Type, a.Data)
 		if err != nil {
 			return channel.Receipt{}, err
+		}
+		if in, ok := r.read(); ok && a.Type == channel.Test && slices.Contains([]string{Allow, Deny, Pass}, in.Decision) {
+			r.said += "; it said " + in.Decision + ", which decides nothing here"
 		}
 		return channel.Receipt{Said: r.said}, nil
 	}
@@ -198,8 +212,8 @@ func (c *Channel) ask(ctx context.Context, a channel.Alert) (said string, pass b
 	if r.none {
 		return r.said + ": it decides later, or not", false, nil
 	}
-	var in Answer
-	if r.text || hitl.CheckJSON(r.body) != nil || json.Unmarshal(r.body, &in) != nil {
+	in, ok := r.read()
+	if !ok {
 		return "", false, people("the answer is no JSON object")
 	}
 	switch in.Decision {

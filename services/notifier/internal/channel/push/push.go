@@ -238,7 +238,7 @@ func (c *Channel) Send(ctx context.Context, a channel.Alert) (channel.Receipt, e
 		return channel.Receipt{}, err
 	}
 	if len(browsers) == 0 {
-		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(a.To) + " wants pushes (Settings, Notify this browser)", Class: channel.Refused, Idle: true}
+		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(&a) + " wants pushes (Settings, Notify this browser)", Class: channel.Refused, Idle: true}
 	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -297,7 +297,7 @@ func (c *Channel) sum(ctx context.Context, a *channel.Alert, browsers []wire.Pus
 	case refused != nil:
 		return channel.Receipt{}, refused
 	default:
-		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(a.To) + " takes pushes any more", Class: channel.Refused, Idle: true}
+		return channel.Receipt{}, &channel.Problem{Text: "no browser of " + whose(a) + " takes pushes any more", Class: channel.Refused, Idle: true}
 	}
 	return channel.Receipt{Ref: "browsers", Said: said}, nil
 }
@@ -315,16 +315,19 @@ func (c *Channel) browsers(ctx context.Context, a *channel.Alert, gone []string)
 		call.Key = ref.String()
 	}
 	if err := c.o.Gateway().Call(ctx, wire.VerbPush, call, &out); err != nil {
-		return nil, &channel.Problem{Text: "the gateway does not tell the browsers of " + whose(a.To) + ": " + err.Error()}
+		return nil, &channel.Problem{Text: "the gateway does not tell the browsers of " + whose(a) + ": " + err.Error()}
 	}
 	return out.Browsers, nil
 }
 
-func whose(user string) string {
-	if user == wire.Everybody {
-		return "anybody who may decide this"
+func whose(a *channel.Alert) string {
+	switch {
+	case a.To != wire.Everybody:
+		return a.To
+	case a.Type == channel.Test:
+		return "anybody"
 	}
-	return user
+	return "anybody who may decide this"
 }
 
 // push makes one push.
