@@ -67,3 +67,36 @@ func TestTheShippedFileTellsTheBrowsersOfATeam(t *testing.T) {
 	require.Equal(t, opened.Get("Topic"), ended.Get("Topic"), "its end takes its place")
 	require.Equal(t, "low", ended.Get("Urgency"))
 }
+
+// Without a file, a test tries what banksman up does by itself: a log, and the browsers
+// that want pushes. The one here is at an address to which no push goes by default: so it
+// is seen that it was found and tried.
+func TestNotifyTestTriesWhatUpDoesByItself(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	token := filepath.Join(t.TempDir(), "token")
+	in := h.up("--test-login", token)
+	raw, err := os.ReadFile(token)
+	require.NoError(t, err)
+	r := h.run("notify", "test")
+	require.Equal(t, 2, r.code, r.stderr)
+	require.Regexp(t, `(?m)^log +taken: logged$`, r.stdout)
+	require.Regexp(t, `(?m)^browser +FAILED: no browser of anybody wants pushes \(Settings, Notify this browser\)$`, r.stdout)
+	require.Contains(t, r.stderr, "what banksman up does without --notify")
+	require.Contains(t, r.stderr, in.url+"/", "the link of the message")
+	r = h.run("notify", "test", "log")
+	require.Zero(t, r.code, r.stderr)
+
+	key, err := ecdh.P256().GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	e := base64.RawURLEncoding.EncodeToString
+	code, body := in.call("POST", "/api/push", strings.TrimSpace(string(raw)), wire.PushSubscription{
+		Endpoint: "https://127.0.0.1:1/browser", Keys: wire.PushKeys{P256dh: e(key.PublicKey().Bytes()), Auth: e(make([]byte, 16))},
+	})
+	require.Equal(t, http.StatusOK, code, body)
+	r = h.run("notify", "test", "browser")
+	require.Equal(t, 2, r.code, r.stderr)
+	require.Regexp(t, `(?m)^browser +FAILED: .*127\.0\.0\.1`, r.stdout)
+	in.interrupt()
+	require.Zero(t, in.wait(), in.output())
+}

@@ -23,7 +23,7 @@ import (
 	"github.com/banksman/banksman/services/notifier"
 )
 
-const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL] | DECIDER]
+const usage = `usage: banksman notify test [--config FILE] [RECIPIENT[/CHANNEL] | DECIDER]
        banksman notify explain ID
        banksman notify claim ID --as RECIPIENT [--for 15m]
        banksman notify dead
@@ -31,6 +31,8 @@ const usage = `usage: banksman notify test --config FILE [RECIPIENT[/CHANNEL] | 
 
 test sends a message through every channel of a configuration and to every service
 that is asked first, at once and whatever the hour, and says what they answered.
+Without a configuration it tries what banksman up does by itself: a log, and the
+browsers of whoever wants to be notified.
 explain tells who was told of a request, when and by what, what the provider
 said, what was put off or left out and why, and what comes next.
 claim says that somebody looks after a request: until then nobody else is told.
@@ -62,7 +64,7 @@ func Command(ctx context.Context, args []string, stdio cli.Stdio) int {
 	c.flags.StringVar(&c.data, "data", stdio.DataDir, "data `directory` of the instance")
 	c.flags.StringVar(&c.creds, "creds", "", "credential `file` (default creds/notifier.json in the data directory)")
 	c.flags.StringVar(&c.nats, "nats", "", "server `address`, in place of the credential file's")
-	c.flags.StringVar(&c.config, "config", "", "the notifier's configuration `file`, for test")
+	c.flags.StringVar(&c.config, "config", "", "the notifier's configuration `file`, for test (default: as banksman up without --notify)")
 	c.flags.StringVar(&c.base, "base-url", "", "`URL` that people use, for the link in a test message")
 	c.flags.StringVar(&c.as, "as", "", "`recipient` who looks after it, for claim")
 	c.flags.DurationVar(&c.span, "for", 15*time.Minute, "how long somebody looks after it, for claim")
@@ -118,19 +120,21 @@ func (c *command) run(ctx context.Context, args []string) error {
 
 // test fails where one of the messages was not taken.
 func (c *command) test(ctx context.Context, only string) error {
-	if c.config == "" {
-		return errors.New("--config: missing: the file that the notifier runs with")
+	log := slog.New(slog.NewTextHandler(c.Err, nil))
+	cred, err := c.credentials()
+	if missing := errors.Is(err, fs.ErrNotExist); missing && c.config != "" {
+		cred, err = nil, nil // whatever needs them says so
+	} else if missing {
+		return fmt.Errorf("--config: missing: the file that the notifier runs with; and what banksman up does without one needs its data directory (--data): %w", err)
 	}
-	cfg, err := notifier.LoadConfig(c.config)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(c.Err, nil))
-	cred, err := c.credentials()
-	if errors.Is(err, fs.ErrNotExist) {
-		cred, err = nil, nil // whatever needs them says so
-	}
-	if err != nil {
+	var cfg notifier.Config
+	if c.config == "" {
+		fmt.Fprintln(c.Err, "No --config: this tries what banksman up does without --notify.")
+		c.here()
+	} else if cfg, err = notifier.LoadConfig(c.config); err != nil {
 		return err
 	}
 	results, err := notifier.Test(ctx, log, cfg, cred, c.base, only)
@@ -160,6 +164,17 @@ func (c *command) test(ctx context.Context, only string) error {
 		}
 	}
 	return err
+}
+
+// here has the link lead to the page of the data directory, where nobody named another
+// address and it runs.
+func (c *command) here() {
+	if c.base != "" || c.data == "" {
+		return
+	}
+	if in, err := cli.ReadInstance(c.data); err == nil {
+		c.base = in.HTTP
+	}
 }
 
 // welcome has the notifier send again to what a test reached and was gone before. It

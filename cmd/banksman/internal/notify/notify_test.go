@@ -101,7 +101,7 @@ func TestNotifyRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	file := config(t, "http://127.0.0.1:1")
 	for want, args := range map[string][]string{
 		"test, explain ID, claim ID, dead":       {},
-		"--config: missing":                      {"test"},
+		"--config: missing":                      {"test", "--data", t.TempDir()},
 		"leads nowhere by the name \"eve\"":      {"test", "eve", "--config", file},
 		"--as: missing":                          {"claim", "x"},
 		"--as: not the name":                     {"claim", "x", "--as", "a b"},
