@@ -112,9 +112,9 @@ func (o *Options) Validate(cred *bus.Credentials) error {
 	case cred.Role != bus.RoleOwner:
 		return fmt.Errorf("-creds: they are those of a %s, want an owner's", cred.Role)
 	case o.Tenant != "" && o.Tenant != cred.Tenant:
-		return fmt.Errorf("Tenant: is %q, the credential is for %q", o.Tenant, cred.Tenant)
+		return fmt.Errorf("-creds: they are for the tenant %q, the worker is of %q", cred.Tenant, o.Tenant)
 	case o.Pool != "" && o.Pool != cred.Name:
-		return fmt.Errorf("Pool: is %q, the credential is for %q", o.Pool, cred.Name)
+		return fmt.Errorf("-creds: they are for the pool %q, the worker is of %q", cred.Name, o.Pool)
 	case o.DataDir == "":
 		return errors.New("-data: missing")
 	case o.DefaultCwd != "" && !filepath.IsAbs(o.DefaultCwd):

@@ -108,8 +108,8 @@ func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	}{
 		{"no client", "Client: missing", agent.Options{DataDir: t.TempDir()}},
 		{"no data directory", "-data: missing", agent.Options{Client: client}},
-		{"another pool", "Pool: ", agent.Options{Client: client, DataDir: t.TempDir(), Pool: "other"}},
-		{"another tenant", "Tenant: ", agent.Options{Client: client, DataDir: t.TempDir(), Tenant: "other"}},
+		{"another pool", "-creds: they are for the pool", agent.Options{Client: client, DataDir: t.TempDir(), Pool: "other"}},
+		{"another tenant", "-creds: they are for the tenant", agent.Options{Client: client, DataDir: t.TempDir(), Tenant: "other"}},
 		{"a relative directory", "-cwd: ", agent.Options{Client: client, DataDir: t.TempDir(), DefaultCwd: "here"}},
 		{"a data directory in use", "another worker uses this data directory", agent.Options{Client: client, DataDir: s.Data}},
 	} {
