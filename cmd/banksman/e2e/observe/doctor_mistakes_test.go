@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -65,6 +67,28 @@ func TestDoctorsFixesOfStreamsMendThem(t *testing.T) {
 	require.Zero(t, code, out)
 	tm.finds("streams", "consumer team-ci of HITL_WORK is missing", "banksman creds --provision")
 	tm.mends("streams")
+}
+
+// A chat in which no button works is told. Slack is a double: it cannot run here.
+func TestDoctorOfARefusedSocket(t *testing.T) {
+	t.Parallel()
+	tm := newTeam(t)
+	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/auth.test" {
+			_, _ = w.Write([]byte(`{"ok":true,"team_id":"T1"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"ok":false,"error":"token_revoked"}`))
+	}))
+	t.Cleanup(slack.Close)
+	config := filepath.Join(t.TempDir(), "notify.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`channels: [{name: chat, type: slack, token: xoxb-1, app_token: xapp-1-APPSECRET, to: C0123ABCD,
+  allow_private: true, people: [{account: U1, user: ada}], url: "`+slack.URL+`"}]`), 0o600))
+	n := tm.notifier(config)
+	n.shows(`banksman_notifier_sockets{state="refused"}`, 1)
+	tm.finds("channels", "does not take the token of the app", "a new app_token", "--status", n.status)
+	out, _ := tm.run("doctor", "--data", tm.data, "--notify", config, "--status", n.status)
+	require.NotContains(t, out, "APPSECRET")
 }
 
 // mends runs the fix, after which doctor has nothing to say of it.

@@ -187,6 +187,7 @@ func (p *patient) webSocket(ctx context.Context, c *http.Client, base *url.URL) 
 var (
 	buildLine   = regexp.MustCompile(`^banksman_build_info\{(.*)\} 1$`)
 	channelLine = regexp.MustCompile(`^banksman_notifier_channels\{channel="(\w+)",state="(failing|gone)"\} (\d+)$`)
+	socketLine  = regexp.MustCompile(`^banksman_notifier_sockets\{state="refused"\} [1-9]`)
 	offsetLine  = regexp.MustCompile(`^banksman_clock_offset_seconds (\S+)$`)
 	labelPair   = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
@@ -241,6 +242,9 @@ func (p *patient) read(line, address string) {
 		} else {
 			p.bad(checkChannels, "banksman notify test says what the provider answers; then mend the channel's address, token or network", "the last messages over %s failed", m[1])
 		}
+	}
+	if socketLine.MatchString(line) {
+		p.bad(checkChannels, "give the channel a new app_token in the notifier's configuration; the notifier's log has the provider's word", "a chat's provider does not take the token of the app: what is pressed there does not arrive")
 	}
 	if m := offsetLine.FindStringSubmatch(line); m != nil {
 		by, err := strconv.ParseFloat(m[1], 64)
