@@ -201,3 +201,20 @@ test("another choice is read before a rule is made of it B-59", async ({ app, pr
   await expect(app.ruleSheet.getByTestId("rule-text")).not.toHaveText(words!);
   expect(asked.answered()).toBe(false);
 });
+
+test("the room that a receipt keeps under the pointer shows nothing, and goes with it B-60", async ({ app, asker }) => {
+  const { page } = app;
+  const [first, second] = (await alike(asker, 2, 12)) as [Asked, Asked];
+  const [card, next] = [app.card(first), app.card(second)];
+  await card.isWhole();
+  await next.is("pending");
+  const height = async () => (await card.root.boundingBox())!.height;
+  const apart = async () => (await next.root.boundingBox())!.y - (await card.root.boundingBox())!.y;
+  const [tall, far] = [await height(), await apart()];
+  await card.approve.click();
+  await expect(card.root).toContainText("Approved once by you");
+  expect((await card.root.locator("> *").boundingBox())!.height).toBeLessThan(tall / 2);
+  expect(await apart()).toBeGreaterThan(far - tall / 3);
+  await page.mouse.move(2, 2);
+  await expect.poll(apart).toBeLessThan(far - tall / 3);
+});

@@ -134,8 +134,10 @@ const CardBody = memo(function CardBody({ item, send, card, showSession, offset,
 
   if (item.closed) {
     return (
-      <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl border border-line bg-card/60 px-5 py-4">
-        <Receipt item={item} me={mine} lost={card === "lost"} sent={send && !refused(send) ? send.frame : undefined} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
+      <article {...attributes} {...handlers} {...hold} tabIndex={-1} aria-label={summary.headline} className="rounded-2xl">
+        <div className="rounded-2xl border border-line bg-card/60 px-5 py-4">
+          <Receipt item={item} me={mine} lost={card === "lost"} sent={send && !refused(send) ? send.frame : undefined} now={now} where={showSession ? origin(summary, title).join(" · ") : undefined} />
+        </div>
       </article>
     );
   }
@@ -323,8 +325,8 @@ function Reminder({ at }: { at: string }) {
 }
 
 /**
- * Keeps a card's height when it turns into its receipt, as long as the pointer
- * is on it: what comes next must not slide under a finger that taps twice.
+ * Keeps a card's room when it turns into its receipt, as long as the pointer is
+ * in it: what comes next must not slide under a finger that taps twice.
  */
 function useHeldHeight(closed: boolean) {
   const ref = useRef<HTMLElement>(null);
