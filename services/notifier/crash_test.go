@@ -103,10 +103,12 @@ routes:
 			require.NoError(t, err)
 			require.Equal(t, subject.Event(over, "s1", subject.Closed), m.Subject)
 
-			start(now.Add(2 * time.Hour))
+			second := start(now.Add(2 * time.Hour))
 			require.Equal(t, waits.String(), hook.next(t).Subject)
 			b.awaitAt(t, over, ledger.Step(c.step), c.address, ledger.Retracted)
 			require.Empty(t, hook.calls)
+			second.stop() // what it counts is counted by then
+			second.counted(t, "banksman_notifier_untold_total", 0)
 		})
 	}
 }

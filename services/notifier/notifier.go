@@ -236,7 +236,6 @@ func eventSource(base, tenant string) string {
 	return base
 }
 
-// baseURL checks and trims the address that links begin with.
 // Validate reports what New would refuse without asking anybody, by the name of the
 // flag. Credentials that are not there yet are left out.
 func (o *Options) Validate() error {
@@ -257,6 +256,7 @@ func (o *Options) read() (base string, err error) {
 	return base, nil
 }
 
+// baseURL checks and trims the address that links begin with.
 func baseURL(s string) (string, error) {
 	if s == "" {
 		return "", nil

@@ -85,6 +85,9 @@ func (e *Engine) decide(ctx context.Context, a *api.Attempt) hitl.Receipt {
 	if refused != nil {
 		return *refused
 	}
+	if refused := permit.Suggested(ctx, a, t.Request, content, e.now()); refused != nil {
+		return *refused
+	}
 	w, written, err := e.winners.Turn(ctx, ref, e.wait)
 	switch {
 	case err != nil:

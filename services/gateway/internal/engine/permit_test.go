@@ -111,6 +111,53 @@ func TestWhoAsksDoesNotDecide_invariant2(t *testing.T) {
 	pending(t, e, r.ID)
 }
 
+// An approval for the session that takes over a mode in which less is asked needs what
+// setting that mode needs; for this call only it does not.
+func TestAModeThatIsSuggestedNeedsPresence_B56(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e, _ := w.gateway()
+	suggests := func(suggestions string) func(*hitl.Request) {
+		return func(r *hitl.Request) { r.Suggestions = json.RawMessage(suggestions) }
+	}
+	session := func(a *api.Attempt) { a.Decision, a.Scope = "allow", "session" }
+	const mode, rules = `[{"type":"setMode","mode":"acceptEdits","destination":"session"}]`, `[{"type":"addRules","destination":"session"}]`
+	old := func(a *api.Attempt) {
+		a.Presence = func(context.Context) (bool, time.Time, error) { return true, time.Time{}, nil }
+	}
+	fresh := func(a *api.Attempt) {
+		a.Presence = func(context.Context) (bool, time.Time, error) { return true, e.now(), nil }
+	}
+	program := func(a *api.Attempt) { a.Principal = hitl.Principal{Kind: "service", ID: "token-1"} }
+	for i, row := range []struct {
+		name, suggestions string
+		say, by           func(*api.Attempt)
+		want              hitl.Status
+	}{
+		{"an old proof", mode, session, old, hitl.Forbidden},
+		{"a program", mode, session, program, hitl.Forbidden},
+		{"a program, behind a rule", `[{"type":"addRules"},{"type":"setMode","mode":"auto"}]`, session, program, hitl.Forbidden},
+		{"a program, what cannot be read", `{"type":"setMode"}`, session, program, hitl.Forbidden},
+		{"a fresh proof", mode, session, fresh, hitl.Accepted},
+		{"a program, for this call", mode, allow, program, hitl.Accepted},
+		{"a program, rules", rules, session, program, hitl.Accepted},
+		{"a program, a mode that asks", `[{"type":"setMode","mode":"default"}]`, session, program, hitl.Accepted},
+	} {
+		r := request(fmt.Sprint("suggests-", i), suggests(row.suggestions))
+		raw := w.ask(w.connect(), r)
+		pending(t, e, r.ID)
+		a := answer(r, raw, "ada", row.say)
+		row.by(&a)
+		rec := e.Decide(t.Context(), a)
+		require.Equal(t, row.want, rec.Status, "%s: %s", row.name, rec.Error)
+		if row.want == hitl.Forbidden {
+			require.NotEmpty(t, rec.Fields, row.name)
+			require.Equal(t, hitl.Accepted, e.Decide(t.Context(), answer(r, raw, "ada", deny)).Status, "it still waited")
+		}
+		pending(t, e)
+	}
+}
+
 func TestWhatIsCriticalNeedsPresence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -54,6 +54,9 @@ func (d *Desk) Look(ctx context.Context, j journal.Journal, view *projection.Pro
 	l := &look{done: make(chan struct{})}
 	d.now = l
 	d.mu.Unlock()
+	// It is a look for others as well, who have all their time and may not have gone away.
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
 	l.err = d.look(ctx, j, view, wait)
 	d.mu.Lock()
 	d.now = nil

@@ -4,6 +4,7 @@ package permit
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -110,6 +111,26 @@ func Mode(ctx context.Context, a *api.Attempt, mode, owner string, now time.Time
 	}
 	_, refused := present(ctx, a, "this mode approves in advance: ", now)
 	return refused
+}
+
+// Suggested is Mode for the modes that an approval takes over for the whole session.
+func Suggested(ctx context.Context, a *api.Attempt, r *hitl.Request, c *hitl.Content, now time.Time) *hitl.Receipt {
+	if c.Scope != "session" {
+		return nil
+	}
+	var all []struct{ Type, Mode string }
+	if json.Unmarshal(r.Suggestions, &all) != nil {
+		all = []struct{ Type, Mode string }{{"setMode", "one that cannot be read"}}
+	}
+	for _, s := range all {
+		if s.Type != "setMode" {
+			continue
+		}
+		if refused := Mode(ctx, a, s.Mode, subject.Token(r.Owner), now); refused != nil {
+			return refused
+		}
+	}
+	return nil
 }
 
 // present asks for the presence of a person. why begins the words for a refusal.

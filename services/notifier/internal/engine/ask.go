@@ -38,6 +38,6 @@ func (e *Engine) untold(ctx context.Context, r *ledger.Record) {
 	}
 	if all {
 		e.Metrics.Untold()
-		log.WarnContext(ctx, "nobody is told of it: every channel failed")
+		log.WarnContext(ctx, "nobody is told of it, and nothing more is planned")
 	}
 }

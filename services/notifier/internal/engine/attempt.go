@@ -48,7 +48,7 @@ func (l *lane) attempt(ctx context.Context, r *ledger.Record, owed *result) (*le
 			return r, nil, err
 		}
 		other.Uncertain = next.Uncertain
-		if at := r.Alert.Data.ExpiresAt; other.State == ledger.Planned && at != nil && !r.Key.Step.Ends() && !other.DueAt.Before(*at) {
+		if other.State == ledger.Planned && plan.Mutes(other.Held) {
 			e.Metrics.Muted()
 			e.Logger.Warn("held back beyond its deadline, so it is never told", "channel", l.Name, "interaction", r.Key.Ref.String(), "reason", other.Held)
 		}
@@ -299,7 +299,7 @@ func (l *lane) record(ctx context.Context, r *ledger.Record, next ledger.Entry) 
 	if !won {
 		l.e.Logger.DebugContext(ctx, "another replica was faster", "channel", l.Name, "interaction", r.Key.Ref.String())
 	}
-	if won && stored.State.Final() && !stored.Told() && !r.Key.Step.Ends() {
+	if won && stored.State.Final() && !stored.Told() && stored.Problem != overFirst && !r.Key.Step.Ends() {
 		l.e.untold(ctx, stored)
 	}
 	return stored, nil, nil

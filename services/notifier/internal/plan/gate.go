@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 const (
 	// seenHold is how long a look at the card keeps the first step back.
@@ -60,14 +63,19 @@ func Gate(d *Due, now time.Time) (at time.Time, why string) {
 		return at, why
 	}
 	if within(r.Quiet, r.zone.local(at)) {
-		later(until(r.Quiet, r.zone, at), "quiet hours")
+		later(until(r.Quiet, r.zone, at), quietHours)
 	}
-	if !d.Ended && d.Expires != nil && !at.Before(*d.Expires) {
+	if why == quietHours && !d.Ended && d.Expires != nil && !at.Before(*d.Expires) {
 		clock := func(t time.Time) string { return r.zone.local(t).Format("2 Jan 15:04 MST") }
 		why += " until " + clock(at) + ", after its deadline of " + clock(*d.Expires) + ": it is not told here"
 	}
 	return at, why
 }
+
+const quietHours = "quiet hours"
+
+// Mutes reports whether Gate's reason says that quiet hours last beyond the deadline.
+func Mutes(why string) bool { return strings.HasPrefix(why, quietHours+" until ") }
 
 // Earlier is the earlier of two times.
 func Earlier(a, b time.Time) time.Time {

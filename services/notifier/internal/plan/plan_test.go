@@ -259,6 +259,7 @@ func TestGateHoldsBackForThoseWhoLookAfterIt(t *testing.T) {
 		{"looking has an end", Due{Recipient: ada, First: true, Seen: later(299)}, later(299), later(300), "somebody has it before their eyes"},
 		{"half of the time at most", Due{Recipient: ada, First: true, Seen: later(29), Expires: in(time.Minute)}, later(29), later(30), "somebody has it before their eyes"},
 		{"another one's claim", Due{Recipient: bob, Claim: &Claim{"ada", later(600)}}, later(60), later(600), "ada looks after it"},
+		{"a claim beyond the deadline is no quiet hours", Due{Recipient: bob, Expires: in(5 * time.Minute), Claim: &Claim{"ada", later(600)}}, later(60), later(600), "ada looks after it"},
 		{"a claim that is over", Due{Recipient: bob, Claim: &Claim{"ada", later(600)}}, later(600), later(600), ""},
 		{"one's own claim", Due{Recipient: ada, Claim: &Claim{"ada", later(600)}}, later(60), later(60), ""},
 		{"the end is told to everybody", Due{Recipient: bob, Ended: true, Claim: &Claim{"ada", later(600)}}, later(60), later(60), ""},

@@ -162,12 +162,12 @@ export type CardState =
   | "pending" | "sending" | "unsure" | "refused"
   | "confirmed" | "lost" | "decided" | "expired" | "withdrawn" | "orphaned" | "invalid" | "gone";
 
-/** The one word for what a card is in. */
 /** Whether the gateway did not take what was sent: it is in no record, and took no part in a race. */
 export function refused(s: Send): boolean {
   return s.status === "forbidden" || s.status === "invalid" || s.status === "digest_mismatch" || s.status === "not_found";
 }
 
+/** The one word for what a card is in. */
 export function cardState(s: State, key: string): CardState {
   const item = s.items[key];
   const send = s.sends[key];
