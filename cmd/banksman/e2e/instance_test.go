@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -130,8 +131,15 @@ func (p *page) session(cwd, prompt string) {
 	p.click(testID("new-session"))
 	p.fill(testID("start-prompt"), prompt)
 	p.replace(testID("start-cwd"), cwd)
-	p.choose(testID("start-runtime"), "claude")
+	p.runtime("claude")
 	p.click(testID("start-submit"))
+}
+
+// runtime chooses one once a worker has told of it, which may be a moment after the page.
+func (p *page) runtime(name string) {
+	p.t.Helper()
+	p.holds(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(o => o.value === %q)`, testID("start-runtime")+" option", name))
+	p.choose(testID("start-runtime"), name)
 }
 
 // replace sets a text field's whole content, as typing over a selection does.
