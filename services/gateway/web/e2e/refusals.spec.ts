@@ -74,7 +74,7 @@ test("forbidden: a program lets nothing critical go on, and may still say no B-3
   await card.seeAll();
   await card.approve.click();
   await card.is("refused");
-  await card.reads("only a person may let it go on");
+  await card.reads("only a person may do this");
   await expect(card.root.getByTestId("proof")).toHaveCount(0);
   await card.denyWithReason.click();
   await card.reason.fill(why);
