@@ -100,15 +100,21 @@ func (g *gateway) Call(_ context.Context, _ string, in, out any) error {
 	return nil
 }
 
-// A press is taken by its presser's own id, once each, by one replica at a time.
-func TestButtonsOfTelegram_B57_B64_B65(t *testing.T) {
-	t.Parallel()
+func newService(t *testing.T) (*service, *Channel) {
+	t.Helper()
 	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	c, err := New(token, srv.URL, true)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
+	return s, c
+}
+
+// A press is taken by its presser's own id, once each, by one replica at a time.
+func TestButtonsOfTelegram_B57_B64_B65(t *testing.T) {
+	t.Parallel()
+	s, c := newService(t)
 	g := &gateway{}
 	var mine sync.Mutex
 	held := false
@@ -272,12 +278,7 @@ func TestASlowReplicaKeepsItsTurn_B65(t *testing.T) {
 // A replica that is not the one any more leaves what it was told of to the one that is.
 func TestAReplicaWhoseTurnIsOverTakesNoMorePresses_B65(t *testing.T) {
 	t.Parallel()
-	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
-	srv := httptest.NewServer(s)
-	t.Cleanup(srv.Close)
-	c, err := New(token, srv.URL, true)
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	s, c := newService(t)
 	g := &gateway{}
 	answers := []bool{true, true, false, false, true, true, false}
 	var once sync.Once
@@ -311,12 +312,7 @@ func TestAReplicaWhoseTurnIsOverTakesNoMorePresses_B65(t *testing.T) {
 // the same button decides once somebody listens.
 func TestAPressOfLongAgoDecidesNothing_B64(t *testing.T) {
 	t.Parallel()
-	s := &service{polls: make(chan int64, 1000), told: make(chan string, 100)}
-	srv := httptest.NewServer(s)
-	t.Cleanup(srv.Close)
-	c, err := New(token, srv.URL, true)
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	s, c := newService(t)
 	g := &gateway{}
 	d := &press.Desk{
 		Gateway: func() press.Gateway { return g }, People: map[string]string{"42": "ada"}, Logger: slog.New(slog.DiscardHandler),
